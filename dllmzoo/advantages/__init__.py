@@ -1,0 +1,1 @@
+"""Advantages: rewards in, credit of each answer or denoising step out."""

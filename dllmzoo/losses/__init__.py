@@ -1,0 +1,1 @@
+"""Losses: log-probs and advantages in, the scalar to minimise out."""

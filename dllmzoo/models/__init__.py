@@ -1,0 +1,1 @@
+"""Model families: each reads and writes the public checkpoint format of its family."""

@@ -1,0 +1,253 @@
+"""What each kind of component must offer; imports no torch.
+
+Shapes: see `dllmzoo.records`. Class variables say what a part needs or gives, so that the checks
+across parts are a few lines over them. Every part but a model is a frozen dataclass: knobs in the
+constructor, tensors in the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from dllmzoo.records import (
+        Estimate,
+        Example,
+        Key,
+        Prompts,
+        Rewards,
+        Rollout,
+        Steps,
+        Units,
+        Views,
+    )
+
+Unit = Literal["slot", "step", "sequence", "view"]
+"""What one log-prob, one ratio and one advantage stand for."""
+
+
+class Policy(Protocol):
+    """A model as samplers and the scorer see it: wrapped or not, logits aligned.
+
+    Aligned: logits at position i predict the token at position i, in every family.
+    """
+
+    mask_id: int
+    stop_ids: tuple[int, ...]
+    block_size: int | None
+
+    def __call__(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        target_ids: Tensor | None = None,
+        context: str = "block_causal",
+        logits_at: Tensor | None = None,
+    ) -> Any:
+        """Output with `.logits`: (B, L, V), or (S, V) of the slots where `logits_at` (B, L)."""
+        ...
+
+
+class Model(Policy, Protocol):
+    """A `PreTrainedModel` subclass of ours.
+
+    Class variables: `family` (the registered name), `lora_targets` (preset name -> pattern of
+    module names), `config_class`.
+    """
+
+    lora_targets: ClassVar[Mapping[str, str]]
+
+
+class Schedule(Protocol):
+    """Noise law m(t), t in [0, 1], t = 1 all masked."""
+
+    def mask_prob(self, t: Tensor) -> Tensor:
+        """m(t) in [0, 1]; m(0) = 0, m(1) = 1."""
+        ...
+
+    def rate(self, t: Tensor) -> Tensor:
+        """dm/dt; the weight of an estimator that draws t uniformly is rate / mask_prob."""
+        ...
+
+    def commits(self, num_masked: int, steps: int) -> list[int]:
+        """Tokens to commit at each of `steps` steps; sums to `num_masked`."""
+        ...
+
+
+class Sampler(Protocol):
+    """Policy and prompts in, rollout out; never with gradient.
+
+    `records_steps`: False for answers that no step-wise sampler made. `num_steps` is T, known
+    before sampling. `temperature` 0 is greedy. `answer_length` is N.
+    """
+
+    records_steps: ClassVar[bool]
+
+    @property
+    def num_steps(self) -> int:
+        """T: no row runs more forwards."""
+        ...
+
+    def __call__(self, policy: Policy, prompts: Prompts, key: Key) -> Rollout:
+        """Answers of every prompt row; row i depends on the key and `sample_B[i]` alone."""
+        ...
+
+
+class Selector(Protocol):
+    """Chooses K of the T denoising steps of each row."""
+
+    def __call__(self, rollout: Rollout, key: Key) -> Steps:
+        """Spans with weights; column k is the k-th choice."""
+        ...
+
+
+class Likelihood(Protocol):
+    """Which views of an answer are scored (`plan`), and how scores become log-probs (`pool`).
+
+    `uses_steps`: needs a selector. `random`: plans differ between passes. `unit`: what a unit is.
+    `shares_masks`: False makes old and reference score a plan of their own (purpose `old_views`).
+    `num_forwards`: views per sample; None = one per chosen step. `linear`: unweighted slots pooled
+    by a sum, which an exact KL needs.
+    """
+
+    uses_steps: ClassVar[bool]
+    random: ClassVar[bool]
+    linear: ClassVar[bool]
+
+    @property
+    def unit(self) -> Unit:
+        """What one unit stands for."""
+        ...
+
+    @property
+    def shares_masks(self) -> bool:
+        """Whether new, old and reference policy score the same views."""
+        ...
+
+    @property
+    def num_forwards(self) -> int | None:
+        """Views per sample and pass; None = one per chosen step."""
+        ...
+
+    def plan(self, rollout: Rollout, steps: Steps | None, key: Key, num_passes: int) -> Views:
+        """The views of pass `key.pass_` of `num_passes`."""
+        ...
+
+    def pool(
+        self, logprob_BKL: Tensor, views: Views, rollout: Rollout, advantage_BU: Tensor
+    ) -> Estimate:
+        """Total nats of each unit, from log-probs that are 0 where nothing is scored."""
+        ...
+
+
+class Advantage(Protocol):
+    """Rewards in, advantages (B, A) out, A = 1 or K; no gradient.
+
+    `needs_previews`: one-shot guesses of the chosen states are scored too (`guesses` of each;
+    1 = greedy, more = sampled, their rewards averaged). `per_step`: A = K. `needs_group`: a group
+    of one sample has no meaning.
+    """
+
+    needs_previews: ClassVar[bool]
+    per_step: ClassVar[bool]
+    needs_group: ClassVar[bool]
+
+    def __call__(
+        self,
+        rewards: Rewards,
+        previews: Rewards | None,
+        steps: Steps | None,
+        rollout: Rollout,
+        round: int,
+    ) -> Tensor:
+        """advantage_BA, reward units; 0 for rows whose reward is not counted."""
+        ...
+
+
+class Loss(Protocol):
+    """Estimates and advantages in, the scalar to minimise and metrics per unit out.
+
+    `units`: units it makes sense for. `bounded_weight`: the largest weight a unit's score gradient
+    can get relative to its advantage, as a law; None = unbounded.
+    """
+
+    units: ClassVar[frozenset[Unit]]
+
+    @property
+    def needs_old(self) -> bool:
+        """Whether the old policy's log-probs are read."""
+        ...
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether the reference policy's log-probs are read."""
+        ...
+
+    @property
+    def needs_exact_kl(self) -> bool:
+        """Whether `Estimate.exact_kl_BU` is read."""
+        ...
+
+    def __call__(
+        self,
+        new: Estimate,
+        old: Estimate | None,
+        reference: Estimate | None,
+        advantage_BU: Tensor,
+        units: Units,
+    ) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """Scalar and detached per-unit metrics (B, U); only `new` carries gradient."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A metric as sums over texts: its value is sum(hits) / sum(outof)."""
+
+    hits: list[float]
+    outof: list[float]
+
+    @property
+    def value(self) -> float | None:
+        """The rate, or None where nothing counts."""
+        total = sum(self.outof)
+        return sum(self.hits) / total if total else None
+
+
+class Task(Protocol):
+    """Data, prompts, rewards and metrics; text in and out, no tokens.
+
+    `primary` names the metric that decides what is best. `rewards` maps component to weight.
+    Building a task reads nothing; data are opened at the first example.
+    """
+
+    primary: ClassVar[str]
+
+    def draw(self, num: int, key: Key) -> list[Example]:
+        """`num` training examples of a round; depends on the key only."""
+        ...
+
+    def test(self, num: int) -> list[Example]:
+        """The first `num` held-out examples (fewer if there are fewer); always the same."""
+        ...
+
+    def prompt(self, example: Example) -> str | list[dict[str, str]]:
+        """The prompt: plain text, or messages for the tokenizer's chat template."""
+        ...
+
+    def answer(self, example: Example, key: Key, sample: int) -> str:
+        """A demonstration for supervised training; may draw from the key."""
+        ...
+
+    def reward(self, texts: Sequence[str], examples: Sequence[Example]) -> Rewards:
+        """Rewards of X texts, a flat list; text x answers example x."""
+        ...
+
+    def metrics(self, texts: Sequence[str], examples: Sequence[Example]) -> dict[str, Ratio]:
+        """Evaluation metrics by name; `primary` is one of them, hits 0 or 1 per text."""
+        ...

@@ -1,0 +1,1 @@
+"""Recipes: YAML in, checked objects out; every problem is reported at once with its place."""

@@ -1,0 +1,386 @@
+"""The records that the parts of a round hand to each other.
+
+Shape letters, for the whole package:
+
+    P prompts   G samples per prompt   B = P*G sequences, ordered (p g)   T denoising steps
+    K views, or chosen steps   U credit units   A advantage columns (1 or K)   X scored texts
+    C reward components   S scored slots, flat   L tokens of prompt + answer   N answer tokens
+    V vocabulary   D width   H heads   E head width   a digit is a literal size
+
+`steps` always means denoising steps; optimiser updates are `updates`, outer iterations `rounds`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, TypeVar
+
+import torch
+from torch import Tensor
+
+Example = Mapping[str, Any]
+R = TypeVar("R")
+
+VALUE, ABSTAIN, ERROR, TIMEOUT = range(4)
+"""Outcomes of one reward component on one text."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """The only source of randomness; rank, batch and row order never enter.
+
+    Args:
+        seed: of the recipe.
+        round: outer iteration, from 0.
+        purpose: `prompts`, `sample`, `select`, `views`, `old_views`, `guesses`, `minibatch`, ...
+        pass_: sweep over the round's samples, from 0.
+    """
+
+    seed: int
+    round: int
+    purpose: str
+    pass_: int = 0
+
+    def generator(self, sample: int = -1) -> torch.Generator:
+        """A fresh CPU generator of one sample, or (-1) of what the whole round shares."""
+        text = repr((self.seed, self.round, self.purpose, self.pass_, sample))
+        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        return torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
+
+    def uniform(self, sample_B: Tensor, *shape: int) -> Tensor:
+        """Numbers in [0, 1), float32 (B, *shape), on the CPU; row i depends on `sample_B[i]` alone."""
+        rows = [torch.rand(shape, generator=self.generator(int(i))) for i in sample_B.tolist()]
+        return torch.stack(rows) if rows else torch.zeros(0, *shape)
+
+    def sub(self, tag: str) -> Key:
+        """A key of its own for a second kind of number needed under the same purpose."""
+        return replace(self, purpose=f"{self.purpose}/{tag}")
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Prompts as token rows, each already repeated G times; left-padded.
+
+    Args:
+        tokens_BL: int64, prompt tokens; anything under padding.
+        attend_BL: bool, True = real token; the only source of truth about padding.
+        group_B: int64, which prompt of the round a row belongs to.
+        sample_B: int64, index of the row in the round before sharding.
+        examples: the task's example of each row (B of them).
+    """
+
+    tokens_BL: Tensor
+    attend_BL: Tensor
+    group_B: Tensor
+    sample_B: Tensor
+    examples: Sequence[Example]
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """Answers and the record of how they were denoised; nothing re-masks.
+
+    Args:
+        tokens_BL: int64, prompt + final answer.
+        attend_BL: bool, True = real position.
+        answer_BL: bool, answer slots (N per row).
+        valid_BL: bool, answer slots up to and including the first end token.
+        reveal_BL: int64, step at which the slot was committed; -1 elsewhere (prompt, padding,
+            slots never committed, answers that no sampler made).
+        logprob_BL: float32, nats, log-prob of the token under the law it was drawn from; 0 where
+            reveal < 0.
+        entropy_BL: float32, nats, of the temperature-1 softmax at the slot when committed.
+        confidence_BL: float32 in [0, 1], temperature-1 probability by which the slot was chosen.
+        block_entropy_BT: float32, nats, mean entropy over the slots still masked in the active
+            block before step s; depends on the state only; 0 where the row ran no forward.
+        group_B: int64, prompt of each row.
+        sample_B: int64, index of each row in the round.
+        examples: the task's example of each row.
+        num_steps: T.
+        sampler: the sampler object: its temperature and all settings.
+        forwards: model rows that the sampler ran, counted over all B rows.
+    """
+
+    tokens_BL: Tensor
+    attend_BL: Tensor
+    answer_BL: Tensor
+    valid_BL: Tensor
+    reveal_BL: Tensor
+    logprob_BL: Tensor
+    entropy_BL: Tensor
+    confidence_BL: Tensor
+    block_entropy_BT: Tensor
+    group_B: Tensor
+    sample_B: Tensor
+    examples: Sequence[Example]
+    num_steps: int
+    sampler: Any
+    forwards: int = 0
+
+    @property
+    def length_B(self) -> Tensor:
+        """Valid answer tokens n_i of each row, int64."""
+        return self.valid_BL.sum(1)
+
+    @property
+    def temperature(self) -> float:
+        """Temperature of log-probs that match the sampler's law: 1 for a greedy sampler."""
+        return getattr(self.sampler, "temperature", 0.0) or 1.0
+
+    def hidden_before(self, step_BK: Tensor) -> Tensor:
+        """hide_BKL: the answer slots that were still masked before each of the steps."""
+        later_BKL = self.reveal_BL.unsqueeze(1) >= step_BK.unsqueeze(2)
+        never_BL = self.reveal_BL < 0
+        return (later_BKL | never_BL.unsqueeze(1)) & self.answer_BL.unsqueeze(1)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Chosen denoising steps, as spans [start, stop) that may hold several (merging, segments).
+
+    Column k is the selector's k-th choice (rank, not time). Weight 0 marks an unused entry.
+    Args: start_BK and stop_BK int64 in [0, T]; weight_BK float32 >= 0.
+    """
+
+    start_BK: Tensor
+    stop_BK: Tensor
+    weight_BK: Tensor
+
+
+@dataclass(frozen=True)
+class Views:
+    """K partly masked views of each sequence: what is hidden, what is scored, for which unit.
+
+    Args:
+        hide_BKL: bool, replaced by the mask token in the input.
+        score_BKL: bool, contributes a log-prob; a view that scores nothing costs no forward.
+        weight_BKL: float32, multiplies a slot's log-prob inside its unit.
+        unit_BKL: int64, unit fed by the slot; meaningful where `score_BKL`.
+        size_BU: float32, tokens the unit stands for (1, c_s, n_i or N); "per token" divides by it.
+        weight_BU: float32, importance weight of the unit's TERM in the loss.
+        column_BU: int64, advantage column that judges the unit (0 when A = 1).
+        temperature: > 0, of the log-softmax.
+        layout: `full`, one stream; `dual_stream`, clean context and noised target.
+        context: attention of the clean stream in `dual_stream`.
+    """
+
+    hide_BKL: Tensor
+    score_BKL: Tensor
+    weight_BKL: Tensor
+    unit_BKL: Tensor
+    size_BU: Tensor
+    weight_BU: Tensor
+    column_BU: Tensor
+    temperature: float = 1.0
+    layout: Literal["full", "dual_stream"] = "full"
+    context: Literal["block_causal", "token_causal"] = "block_causal"
+
+    @property
+    def live_BU(self) -> Tensor:
+        """Bool: units that some slot feeds and whose term counts."""
+        return (self.total(torch.ones_like(self.weight_BKL)) > 0) & (self.weight_BU > 0)
+
+    def total(self, value_BKL: Tensor) -> Tensor:
+        """Sum of `value_BKL` over the scored slots of each unit, (B, U); differentiable."""
+        scored = torch.where(self.score_BKL, value_BKL, 0)
+        unit = torch.where(self.score_BKL, self.unit_BKL, 0).flatten(1)
+        empty_BU = scored.new_zeros(self.size_BU.shape)
+        return empty_BU.scatter_add(1, unit, scored.flatten(1))
+
+    def credit(self, advantage_BA: Tensor) -> Tensor:
+        """advantage_BU: one column judges every unit, else each unit is judged by its column."""
+        if advantage_BA.shape[1] == 1:
+            return advantage_BA.expand(-1, self.size_BU.shape[1])
+        return advantage_BA.gather(1, self.column_BU)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Log-probs of units in TOTAL nats, whatever the likelihood.
+
+    Args:
+        score_BU: float32; the gradient flows through it.
+        ratio_BU: float32; importance weights and KL read it; for linear pools the same tensor.
+        exact_kl_BU: float32 nats, full-vocabulary KL summed over the unit's slots; only when the
+            loss asks for it.
+    """
+
+    score_BU: Tensor
+    ratio_BU: Tensor
+    exact_kl_BU: Tensor | None = None
+
+
+Normaliser = Literal["token", "sequence", "fixed", "row", "nonzero", "step", "unit", "group"]
+
+
+@dataclass(frozen=True)
+class Units:
+    """Facts about the units of ONE optimiser step; its `mean` is the only normaliser.
+
+    Args:
+        live_BU: bool, units that count.
+        size_BU: float32, tokens each stands for.
+        weight_BU: float32, importance weight of each term.
+        row_BU: int64, view that scored the unit.
+        group_B: int64, prompt of each row.
+        length_B: int64, valid answer tokens of each row.
+        canvas: N, answer slots.
+        totals: `tokens scored sequences nonzero rows units groups` of the whole optimiser step,
+            reduced over ranks before any split.
+    """
+
+    live_BU: Tensor
+    size_BU: Tensor
+    weight_BU: Tensor
+    row_BU: Tensor
+    group_B: Tensor
+    length_B: Tensor
+    canvas: int
+    totals: Mapping[str, float]
+
+    @classmethod
+    def of(
+        cls, views: Views, rollout: Rollout, totals: Mapping[str, float] | None = None, *,
+        advantage_BU: Tensor | None = None,
+    ) -> Units:
+        """The facts of these rows; totals of these rows alone unless given."""
+        K = views.score_BKL.shape[1]
+        view_BKL = torch.arange(K, device=views.score_BKL.device).view(1, K, 1)
+        view_BKL = view_BKL.expand_as(views.score_BKL)
+        unit = torch.where(views.score_BKL, views.unit_BKL, 0).flatten(1)
+        value = torch.where(views.score_BKL, view_BKL, 0).flatten(1)
+        row_BU = torch.zeros_like(views.column_BU).scatter_reduce(1, unit, value, "amax")
+        if totals is None:
+            totals = cls.totals_of(views, rollout, advantage_BU)
+        return cls(
+            views.live_BU, views.size_BU, views.weight_BU, row_BU, rollout.group_B,
+            rollout.length_B, int(rollout.answer_BL.sum(1).max()), totals,
+        )  # fmt: skip
+
+    @staticmethod
+    def totals_of(
+        views: Views, rollout: Rollout, advantage_BU: Tensor | None = None
+    ) -> dict[str, float]:
+        """What the normalisers divide by, summed over these rows; add them up over ranks."""
+        live_BU = views.live_BU
+        moved_B = live_BU.any(1) if advantage_BU is None else (advantage_BU != 0).any(1)
+        return {
+            "tokens": float(rollout.length_B.sum()),
+            "scored": float((views.size_BU * live_BU).sum()),
+            "sequences": float(live_BU.shape[0]),
+            "nonzero": float(moved_B.sum()),
+            "rows": float(views.score_BKL.any(2).sum()),
+            "units": float(live_BU.sum()),
+            "groups": float(rollout.group_B.unique().numel()),
+        }
+
+    def mean(self, term_BU: Tensor, how: Normaliser) -> Tensor:
+        """The weighted terms of live units, divided as `how` says; a scalar.
+
+        The sum of this scalar over ranks and micro-batches is the value of the whole step.
+
+        Args:
+            term_BU: float32.
+            how: `token` divides by the tokens that live units stand for (total nats in, nats per
+                token out); `sequence` averages the units of a sequence, then sequences; `fixed`
+                divides by sequences * N; `row` averages the units of a view, then views;
+                `nonzero` divides by N * sequences with a nonzero advantage; `step` divides a
+                term by its unit's size, then averages over units; `unit` averages over units;
+                `group` sums inside a prompt's group, then averages over groups.
+        """
+        total = {name: max(value, 1.0) for name, value in self.totals.items()}
+        live_BU = self.live_BU.to(term_BU.dtype)
+        if how == "token":
+            share_BU = live_BU / total["scored"]
+        elif how == "sequence":
+            share_BU = live_BU / live_BU.sum(1, keepdim=True).clamp(min=1) / total["sequences"]
+        elif how == "fixed":
+            share_BU = live_BU / (total["sequences"] * self.canvas)
+        elif how == "row":
+            share_BU = live_BU / self._units_per_row().clamp(min=1) / total["rows"]
+        elif how == "nonzero":
+            share_BU = live_BU / (total["nonzero"] * self.canvas)
+        elif how == "step":
+            share_BU = live_BU / self.size_BU.clamp(min=1) / total["units"]
+        elif how == "unit":
+            share_BU = live_BU / total["units"]
+        elif how == "group":
+            share_BU = live_BU / total["groups"]
+        else:
+            raise ValueError(f"no normaliser named {how!r}; there are {Normaliser.__args__}")
+        return (torch.where(self.live_BU, term_BU, 0) * share_BU * self.weight_BU).sum()
+
+    def _units_per_row(self) -> Tensor:
+        views = int(self.row_BU.max()) + 1 if self.row_BU.numel() else 1
+        live_BU = self.live_BU.to(self.size_BU.dtype)
+        count_BK = live_BU.new_zeros(len(live_BU), views).scatter_add(1, self.row_BU, live_BU)
+        return count_BK.gather(1, self.row_BU)
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """Rewards of finals (X = B) or of one-shot guesses (X = B*K, ordered (b k)).
+
+    Args:
+        total_X: float32, weighted sum of the components; 0 where not counted.
+        part_XC: float32, each component, unweighted; 0 where it has no value.
+        names: the C components.
+        counted_X: bool; False = abstained, out of every mean and group statistic.
+        outcome_XC: int8; 0 value, 1 abstain, 2 error, 3 timeout.
+    """
+
+    total_X: Tensor
+    part_XC: Tensor
+    names: tuple[str, ...]
+    counted_X: Tensor
+    outcome_XC: Tensor
+
+
+@dataclass(frozen=True)
+class Experience:
+    """What a round leaves, without gradient; log-probs per slot, because pooling needs advantages.
+
+    `views`, `anchor_views`, `old` and `reference` have one entry per pass; `old` and `reference`
+    hold logprob_BKL of `anchor_views`. `guess_BKL` holds the texts' tokens of `previews`: the
+    canvas with every hidden slot filled, rows ordered (k n) for n guesses of a state.
+    """
+
+    rollout: Rollout
+    steps: Steps | None
+    rewards: Rewards
+    advantage_BA: Tensor
+    views: tuple[Views, ...]
+    anchor_views: tuple[Views, ...]
+    old: tuple[Tensor, ...]
+    reference: tuple[Tensor, ...]
+    guess_BKL: Tensor | None = None
+    previews: Rewards | None = None
+
+
+def take(record: R, rows: Tensor) -> R:
+    """The given rows of a record: every per-row tensor and list of it, in that order."""
+    changes: dict[str, Any] = {}
+    for field in fields(record):  # type: ignore[arg-type]
+        value = getattr(record, field.name)
+        if isinstance(value, Tensor) and field.name.rpartition("_")[2].startswith("B"):
+            changes[field.name] = value[rows.to(value.device)]
+        elif field.name == "examples":
+            changes[field.name] = [value[i] for i in rows.tolist()]
+    return replace(record, **changes)  # type: ignore[type-var]
+
+
+def join(records: Sequence[R]) -> R:
+    """The rows of several records of one width after each other; the inverse of `take`."""
+    first = records[0]
+    changes: dict[str, Any] = {}
+    for field in fields(first):  # type: ignore[arg-type]
+        values = [getattr(record, field.name) for record in records]
+        if isinstance(values[0], Tensor) and field.name.rpartition("_")[2].startswith("B"):
+            changes[field.name] = torch.cat(values)
+        elif field.name == "examples":
+            changes[field.name] = [example for value in values for example in value]
+        elif field.name == "forwards":
+            changes[field.name] = sum(values)
+    return replace(first, **changes)  # type: ignore[type-var]

@@ -1,0 +1,1 @@
+"""Samplers: policy and prompts in, answers with the record of how they were denoised out."""

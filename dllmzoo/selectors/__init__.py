@@ -1,0 +1,1 @@
+"""Selectors: which denoising steps of a rollout are trained on."""

@@ -1,0 +1,1 @@
+"""Tasks: data, prompts, rewards and metrics."""

@@ -1,0 +1,1 @@
+"""Training: the loop, the run folder, checkpoints and evaluation."""
