@@ -4,8 +4,8 @@ Shape letters, for the whole package:
 
     P prompts   G samples per prompt   B = P*G sequences, ordered (p g)   T denoising steps
     K views, or chosen steps   U credit units   A advantage columns (1 or K)   X scored texts
-    C reward components   S scored slots, flat   L tokens of prompt + answer   N answer tokens
-    V vocabulary   D width   H heads   E head width   a digit is a literal size
+    C reward components   S scored slots, flat   R rows of one forward   L tokens of prompt + answer
+    N answer tokens   V vocabulary   D width   H heads   E head width   a digit is a literal size
 
 `steps` always means denoising steps; optimiser updates are `updates`, outer iterations `rounds`.
 """
@@ -50,7 +50,7 @@ class Key:
         return torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
 
     def uniform(self, sample_B: Tensor, *shape: int) -> Tensor:
-        """Numbers in [0, 1), float32 (B, *shape), on the CPU; row i depends on `sample_B[i]` alone."""
+        """Float32 (B, *shape) in [0, 1), on the CPU; row i depends on `sample_B[i]` alone."""
         rows = [torch.rand(shape, generator=self.generator(int(i))) for i in sample_B.tolist()]
         return torch.stack(rows) if rows else torch.zeros(0, *shape)
 
@@ -242,7 +242,11 @@ class Units:
 
     @classmethod
     def of(
-        cls, views: Views, rollout: Rollout, totals: Mapping[str, float] | None = None, *,
+        cls,
+        views: Views,
+        rollout: Rollout,
+        totals: Mapping[str, float] | None = None,
+        *,
         advantage_BU: Tensor | None = None,
     ) -> Units:
         """The facts of these rows; totals of these rows alone unless given."""

@@ -10,8 +10,8 @@ import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
-from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache, cached_property
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -129,6 +129,7 @@ class Registry(Generic[T]):
             name: to register `cls` under.
             cls: None registers nothing, but forgets whatever the block registers.
         """
+        self._load_built_in()  # or the block would forget those that it is the first to look up
         before = dict(self._objects), dict(self._aliases), self._replacing
         self._replacing = True
         try:
@@ -171,7 +172,7 @@ class Registry(Generic[T]):
 
     @cached_property
     def _entry_points(self) -> dict[str, EntryPoint]:
-        return {point.name: point for point in entry_points(group=f"dllmzoo.{self.kind}")}
+        return {point.name: point for point in _installed().select(group=f"dllmzoo.{self.kind}")}
 
     def _lookup(self, name: str) -> Any:
         return self._objects.get(self._aliases.get(name, name))
@@ -218,6 +219,12 @@ class Registry(Generic[T]):
         )
 
 
+@cache
+def _installed() -> EntryPoints:
+    """Entry points of every installed package; reading them takes longer than all else here."""
+    return entry_points()
+
+
 def location(cls: Any) -> str:
     """`file:line` of a class, or its qualified name where it has no source."""
     target = inspect.unwrap(getattr(cls, "__registered_from__", cls))
@@ -234,6 +241,11 @@ def _checked(cls: C) -> C:
     config = ConfigDict(
         extra="forbid", strict=True, validate_default=True, arbitrary_types_allowed=True
     )
-    made = dataclass(cls, frozen=True, config=config)
+    if hasattr(cls, "__pydantic_validator__"):  # a subclass of a component: wrap, as pydantic does
+        names = ("__doc__", "__module__", "__qualname__")
+        wrapped = type(cls.__name__, (cls,), {name: getattr(cls, name) for name in names})
+    else:
+        wrapped = cls
+    made = dataclass(wrapped, frozen=True, config=config)
     made.__registered_from__ = cls
     return made  # type: ignore[return-value]

@@ -1,0 +1,33 @@
+"""`dllmzoo export`: a run's weights as a Hugging Face folder that loads anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dllmzoo.cli import _output as out
+from dllmzoo.cli._app import app
+
+
+@app.command("export")
+def export_model(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|MODEL", help="A run folder, a model folder, an adapter, a card or a hub id."
+        ),
+    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Fold LoRA adapters into the base weights.")
+    ] = False,
+) -> None:
+    """Write weights, config and tokenizer in the public format of the model family."""
+    from dllmzoo.training.export import export
+
+    export(model, folder, merge=merge)
+    for file in sorted(folder.iterdir()):
+        out.say(f"wrote {file} ({file.stat().st_size / 2**20:.1f} MiB)")
+    out.say(f"load it: dllmzoo.load_model({str(folder)!r})")

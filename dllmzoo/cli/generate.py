@@ -1,0 +1,191 @@
+"""`dllmzoo generate`: answers to prompts of your own, step by step if you like."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dllmzoo.cli import _output as out
+from dllmzoo.cli import _policies as policies
+from dllmzoo.cli._app import app
+from dllmzoo.errors import UsageError
+
+if TYPE_CHECKING:
+    from dllmzoo.records import Rollout
+    from dllmzoo.training.prompts import Codec
+
+HIDDEN = "_"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer and how it came about.
+
+    Args:
+        prompt: as the model read it.
+        text: up to the first end token.
+        trace: (step, canvas after it) of every step that committed something.
+    """
+
+    prompt: str
+    text: str
+    trace: list[tuple[int, str]]
+
+
+@app.command("generate")
+def generate_answers(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL|RUN", help="A run folder, a model folder, an adapter, a card or a hub id."
+        ),
+    ],
+    prompts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PROMPT]...",
+            help="Prompts; `-` reads one a line from standard input. Default: the first held-out "
+            "example of the run's task.",
+            show_default=False,
+        ),
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(help="The recipe whose sampler is used. Default: the run's.", show_default=False),
+    ] = None,
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", show_default=False,
+            help="A change to the recipe, `sampler.block_length=8`; may be repeated.",
+        ),
+    ] = None,  # fmt: skip
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Denoising steps.", show_default=False)
+    ] = None,
+    temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
+    length: Annotated[
+        int | None, typer.Option(min=1, help="Tokens of an answer.", show_default=False)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the random choices.")] = 0,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="No chat template, even if the tokenizer has one.")
+    ] = False,
+    dtype: Annotated[
+        str | None, typer.Option(help="float32 or bfloat16.", show_default=False)
+    ] = None,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Show the answer after every denoising step.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print the model's answer to each prompt."""
+    source = policies.source_of(model)
+    texts = read_prompts(prompts or [])
+    made = recipe_of(source, recipe, change or [], own_prompts=bool(texts))
+    sampler = policies.changed(
+        made.sampler, temperature=temperature, steps=steps, answer_length=length
+    )
+    asked: list[Any] = list(texts) or [made.task.prompt(example) for example in made.task.test(1)]
+    policy, codec = policies.load_policy(source, dtype or made.model.dtype)
+    if not texts or raw or not getattr(codec.tokenizer, "chat_template", None):
+        messages = asked
+    else:
+        messages = [[{"role": "user", "content": text}] for text in asked]
+    answers = [answer(policy, codec, sampler, message, seed, i) for i, message in enumerate(messages)]
+    if as_json:
+        out.say_json([shown(each, trace) for each in answers])
+        return
+    for each in answers:
+        say(each, trace=trace, head=len(answers) > 1 or not texts)
+
+
+def read_prompts(words: list[str]) -> list[str]:
+    """The prompts of the command line; `-` stands for the lines of standard input.
+
+    Raises:
+        UsageError: an empty prompt.
+    """
+    texts = []
+    for word in words:
+        texts += sys.stdin.read().splitlines() if word == "-" else [word]
+    if not all(texts) or (words and not texts):
+        raise UsageError("a prompt is empty; give some text, or leave prompts out")
+    return texts
+
+
+def recipe_of(
+    source: policies.Source, recipe: str | None, changes: list[str], *, own_prompts: bool
+) -> Any:
+    """The recipe whose sampler is used; prompts of the user's need no task."""
+    try:
+        return policies.recipe_for(source, recipe, changes)
+    except UsageError:
+        if not own_prompts or recipe is not None or source.run is not None:
+            raise
+    from dllmzoo.recipe import load
+
+    return load(policies.bare_recipe(source.weights), changes)
+
+
+def answer(
+    policy: Any, codec: Codec, sampler: Any, prompt: Any, seed: int, number: int
+) -> Answer:
+    """One prompt answered; `number` gives every prompt random numbers of its own."""
+    from dataclasses import replace
+
+    import torch
+
+    from dllmzoo.records import Key
+
+    length = sampler.answer_length
+    rows = codec.prompts(_AsGiven(), [prompt], 1, answer_length=length)  # type: ignore[arg-type]
+    if not rows.tokens_BL.shape[1]:
+        raise UsageError(f"the tokenizer makes no token of the prompt {prompt!r}")
+    rows = replace(rows, sample_B=torch.full_like(rows.sample_B, number))
+    with torch.no_grad():
+        rollout = sampler(policy.eval(), rows, Key(seed, 0, "generate"))
+    text = codec.texts(rollout.tokens_BL[:, -length:])[0]
+    read = codec.tokenizer.decode(rows.tokens_BL[0].tolist(), skip_special_tokens=False)
+    return Answer(read, text, trace_of(rollout, codec))
+
+
+def trace_of(rollout: Rollout, codec: Codec) -> list[tuple[int, str]]:
+    """The canvas of the only row after each step that committed something."""
+    slots = rollout.answer_BL[0]
+    reveal = rollout.reveal_BL[0][slots].tolist()
+    words = [codec.tokenizer.decode([token]) for token in rollout.tokens_BL[0][slots].tolist()]
+    return [
+        (step, "".join(w if 0 <= r <= step else HIDDEN for w, r in zip(words, reveal, strict=True)))
+        for step in sorted({r for r in reveal if r >= 0})
+    ]
+
+
+def shown(each: Answer, trace: bool) -> dict[str, Any]:
+    """An answer as JSON holds it."""
+    row: dict[str, Any] = {"prompt": each.prompt, "text": each.text}
+    if trace:
+        row["trace"] = [{"step": step, "canvas": canvas} for step, canvas in each.trace]
+    return row
+
+
+def say(each: Answer, *, trace: bool, head: bool) -> None:
+    """An answer for people: the bare text, under its prompt if there is more than one."""
+    if head:
+        out.say(f"> {each.prompt}", style="bold")
+    if trace:
+        width = len(str(max((step for step, _ in each.trace), default=0)))
+        for step, canvas in each.trace:
+            line = canvas.replace("\n", "\\n")
+            out.say(f"step {str(step).rjust(width)}  {line}", style="dim")
+    out.say(each.text)
+
+
+class _AsGiven:
+    """A task whose examples are prompts."""
+
+    def prompt(self, example: Any) -> Any:
+        return example

@@ -1,0 +1,312 @@
+"""Laws of likelihoods: plans of views, and what their log-probs are pooled to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dllmzoo.laws import inputs, toy
+from dllmzoo.laws.case import Case
+from dllmzoo.laws.law import (
+    Report,
+    check,
+    law,
+    require,
+    same,
+    untouched_global_generator,
+)
+from dllmzoo.laws.network import ToyDenoiser
+from dllmzoo.records import Rollout, Steps, Views, take
+from dllmzoo.scoring import score
+
+Likelihood = Any
+FIELDS = (
+    "hide_BKL", "score_BKL", "weight_BKL", "unit_BKL", "size_BU", "weight_BU", "column_BU",
+)  # fmt: skip
+
+
+def check_likelihood(part: Any, *, cases: int = 20, seed: int = 0) -> Report:
+    """Hold a likelihood (a class or an instance) to every law of likelihoods; see `law.check`."""
+    return check("likelihood", part, cases=cases, seed=seed)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A rollout, the steps chosen in it, and the views planned for them."""
+
+    rollout: Rollout
+    steps: Steps | None
+    views: Views
+
+    def rows(self, rows: Tensor) -> Planned:
+        """The same for some rows."""
+        steps = None if self.steps is None else take(self.steps, rows)
+        return Planned(take(self.rollout, rows), steps, take(self.views, rows))
+
+    def ones_BU(self) -> Tensor:
+        """A positive advantage for every unit."""
+        return torch.ones_like(self.views.size_BU)
+
+
+def plan(
+    likelihood: Likelihood, rollout: Rollout, steps: Steps | None, case: Case, pass_: int = 0
+) -> Planned:
+    """The views of one pass; `steps` are passed only to a likelihood that uses them."""
+    steps = steps if likelihood.uses_steps else None
+    views = likelihood.plan(rollout, steps, case.key("views", pass_), 3)
+    return Planned(rollout, steps, views)
+
+
+def planned(likelihood: Likelihood, case: Case, pass_: int = 0) -> Planned:
+    """A random rollout, random steps of it, and the plan."""
+    rollout = inputs.rollout(case, complete=case.truth("complete"))
+    return plan(likelihood, rollout, some_steps(rollout, case), case, pass_)
+
+
+def some_steps(rollout: Rollout, case: Case) -> Steps:
+    """All steps, or distinct ones in random order with some unused entries."""
+    steps = inputs.every_step(rollout)
+    if case.truth("every step"):
+        return steps
+    kept = case.order("steps", rollout.num_steps)[: case.integer("kept", 1, rollout.num_steps)]
+    weight_BK = steps.weight_BK[:, kept] * case.among("step weight", (1.0, 1.0, 2.5))
+    return Steps(steps.start_BK[:, kept], steps.stop_BK[:, kept], weight_BK)
+
+
+def at_temperature_one(likelihood: Likelihood) -> Likelihood:
+    """The same likelihood with the temperature of the rollout."""
+    return (
+        replace(likelihood, temperature=None) if hasattr(likelihood, "temperature") else likelihood
+    )
+
+
+def equal_views(found: Views, expected: Views, what: str, skip: int = 0) -> None:
+    """Refute the law unless two plans are alike, leaving out `skip` columns of padding."""
+    for name in FIELDS[:3]:
+        value_BKL, other_BKL = getattr(found, name)[..., skip:], getattr(expected, name)
+        scored = found.score_BKL[..., skip:] if name == "weight_BKL" else None
+        if scored is not None:
+            value_BKL, other_BKL = value_BKL * scored, other_BKL * expected.score_BKL
+        same(value_BKL, other_BKL, f"{name} {what}")
+    require(
+        (found.temperature, found.layout, found.context)
+        == (expected.temperature, expected.layout, expected.context),
+        f"temperature or layout {what}",
+    )
+
+
+@law("likelihood")
+def well_formed(likelihood: Likelihood, case: Case) -> None:
+    """Views hide and score real slots only, each scored slot feeds a unit, sizes are positive."""
+    done = planned(likelihood, case)
+    views, rollout = done.views, done.rollout
+    B, L = rollout.tokens_BL.shape
+    K, U = views.score_BKL.shape[1], views.size_BU.shape[1]
+    for name in FIELDS:
+        shape = (B, K, L) if name.endswith("BKL") else (B, U)
+        found = tuple(getattr(views, name).shape)
+        require(found == shape, f"{name} has shape {found}, expected {shape}")
+    real_BKL = rollout.attend_BL.unsqueeze(1)
+    require(not (views.hide_BKL & ~real_BKL).any(), "padding is hidden")
+    answer_BKL = rollout.answer_BL.unsqueeze(1)
+    require(not (views.score_BKL & ~answer_BKL).any(), "a slot outside the answer is scored")
+    require(not (views.score_BKL & ~views.hide_BKL).any(), "a slot is scored in plain sight")
+    unit = views.unit_BKL[views.score_BKL]
+    require(((unit >= 0) & (unit < U)).all(), f"units outside [0, {U})")
+    require((views.size_BU[views.live_BU] > 0).all(), "a live unit stands for no token")
+    require((views.weight_BU >= 0).all() and views.weight_BKL.isfinite().all(), "weights")
+    require(views.temperature > 0, f"temperature {views.temperature}")
+    columns = 1 if done.steps is None else done.steps.start_BK.shape[1]
+    column = views.column_BU[views.live_BU]
+    require(((column >= 0) & (column < columns)).all(), f"columns outside [0, {columns})")
+    limit = likelihood.num_forwards
+    require(limit is None or limit >= K, f"{K} views, but num_forwards says {limit}")
+
+
+@law("likelihood")
+def total_nats(likelihood: Likelihood, case: Case) -> None:
+    """An estimate is in total nats: if each token has -1 nat, a unit of n tokens has mean -n."""
+    rows = 60 + 40 * case.size
+    done = _many_rows(likelihood, case, rows)
+    logprob_BKL = -done.views.score_BKL.float()
+    found = likelihood.pool(logprob_BKL, done.views, done.rollout, done.ones_BU())
+    live_BU = done.views.live_BU
+    for name in ("score_BU", "ratio_BU"):
+        share = (getattr(found, name) / done.views.size_BU.clamp(min=1))[live_BU].double()
+        _mean_is(share, -1.0, f"nats per token of {name}")
+
+
+@law("likelihood")
+def not_positive(likelihood: Likelihood, case: Case) -> None:
+    """The log-prob of a unit is at most 0, whatever the log-probs of its slots."""
+    done = planned(likelihood, case)
+    scale = case.among("scale", (0.01, 1.0, 20.0))
+    logprob_BKL = -case.uniform("logprob", *done.views.score_BKL.shape, high=scale)
+    logprob_BKL = torch.where(done.views.score_BKL, logprob_BKL, 0)
+    for sign in (1.0, -1.0):
+        found = likelihood.pool(logprob_BKL, done.views, done.rollout, sign * done.ones_BU())
+        for name in ("score_BU", "ratio_BU"):
+            top = getattr(found, name).max()
+            require(top <= 1e-6, f"{name} reaches {top.item():.6g} for advantages of sign {sign}")
+
+
+@law("likelihood")
+def batch_invariant(likelihood: Likelihood, case: Case) -> None:
+    """A row's views and estimate do not depend on the other rows or on the order of rows."""
+    done = planned(likelihood, case)
+    order = case.order("rows", len(done.rollout.tokens_BL))
+    rows = order[: case.integer("kept rows", 1, len(order))]
+    expected = done.rows(rows)
+    found = plan(likelihood, expected.rollout, expected.steps, case)
+    for name in FIELDS[3:]:
+        same(getattr(found.views, name), getattr(expected.views, name), f"{name} of some rows")
+    equal_views(found.views, expected.views, f"of rows {rows.tolist()}")
+    logprob_BKL = -case.uniform("logprob", *done.views.score_BKL.shape) * done.views.score_BKL
+    advantage_BU = case.normal("advantage", *done.views.size_BU.shape)
+    whole = likelihood.pool(logprob_BKL, done.views, done.rollout, advantage_BU)
+    part = likelihood.pool(logprob_BKL[rows], found.views, found.rollout, advantage_BU[rows])
+    same(part.score_BU, whole.score_BU[rows], "score of some rows", 1e-6)
+    same(part.ratio_BU, whole.ratio_BU[rows], "ratio of some rows", 1e-6)
+
+
+@law("likelihood")
+def padding_invariant(likelihood: Likelihood, case: Case) -> None:
+    """More padding on the left moves a row's views and changes nothing else."""
+    done = planned(likelihood, case)
+    columns = case.integer("columns", 1, 4)
+    found = plan(likelihood, inputs.padded(done.rollout, columns), done.steps, case)
+    equal_views(found.views, done.views, f"behind {columns} columns of padding", columns)
+
+
+@law("likelihood")
+def passes(likelihood: Likelihood, case: Case) -> None:
+    """A plan follows from its key; if the likelihood is not random, every pass has the same."""
+    first = planned(likelihood, case)
+    for pass_ in (0, 2) if not likelihood.random else (0,):
+        again = plan(likelihood, first.rollout, first.steps, case, pass_)
+        equal_views(again.views, first.views, f"of pass {pass_}")
+
+
+@law("likelihood")
+def keyed_randomness(likelihood: Likelihood, case: Case) -> None:
+    """Planning and pooling do not touch the global generator."""
+    with untouched_global_generator():
+        done = planned(likelihood, case)
+        zero_BKL = torch.zeros(done.views.score_BKL.shape)
+        likelihood.pool(zero_BKL, done.views, done.rollout, done.ones_BU())
+
+
+@law("likelihood")
+def gradient_only_where_scored(likelihood: Likelihood, case: Case) -> None:
+    """The score is differentiable, and depends on log-probs of scored slots only."""
+    done = planned(likelihood, case)
+    scored_BKL = done.views.score_BKL
+    leaf_BKL = -case.uniform("logprob", *scored_BKL.shape, low=0.1) * scored_BKL
+    leaf_BKL.requires_grad_()
+    found = likelihood.pool(leaf_BKL, done.views, done.rollout, done.ones_BU())
+    (grad_BKL,) = torch.autograd.grad(found.score_BU.sum(), leaf_BKL)
+    require(grad_BKL.isfinite().all(), "the gradient is not finite")
+    require(not grad_BKL[~scored_BKL].any(), "a slot that is not scored has a gradient")
+    fed_BK = scored_BKL.any(2)
+    require((grad_BKL.abs().sum(2)[fed_BK] > 0).all(), "a view that is scored has no gradient")
+
+
+def _shares(likelihood: Likelihood) -> str | None:
+    if likelihood.shares_masks:
+        return None
+    return "old and new policy score masks of their own, so ratios differ from 1"
+
+
+@law("likelihood", _shares)
+def first_ratio_is_one(likelihood: Likelihood, case: Case) -> None:
+    """Before any update every ratio is 1, however rows are split and views are batched."""
+    done = planned(likelihood, case)
+    block = 2 if done.views.layout == "dual_stream" else None
+    policy = ToyDenoiser(case.seed, block, dtype=torch.float64)
+    old = score(policy, done.rollout, done.views, micro_batch=case.among("old", (1, 3, 64)))
+    rows = case.order("minibatch", len(done.rollout.tokens_BL))[: 1 + case.size]
+    part = done.rows(rows)
+    new = score(policy, part.rollout, part.views, micro_batch=case.among("new", (1, 2, 5, 64)))
+    advantage_BU = case.normal("advantage", *part.views.size_BU.shape)
+    before = likelihood.pool(old.logprob_BKL[rows], part.views, part.rollout, advantage_BU)
+    after = likelihood.pool(new.logprob_BKL, part.views, part.rollout, advantage_BU)
+    ratio_BU = (after.ratio_BU - before.ratio_BU).exp()
+    same(ratio_BU, torch.ones_like(ratio_BU), "first ratio", 2e-6)
+
+
+def _scores_a_trajectory(likelihood: Likelihood) -> str | None:
+    return None if likelihood.uses_steps else "it does not follow the sampler's steps"
+
+
+@law("likelihood", _scores_a_trajectory)
+def each_slot_once(likelihood: Likelihood, case: Case) -> None:
+    """With all steps chosen, each valid committed slot is scored in one view, others in none."""
+    rollout = inputs.rollout(case, complete=case.truth("complete"))
+    done = plan(likelihood, rollout, inputs.every_step(rollout), case)
+    count_BL = done.views.score_BKL.sum(1)
+    committed_BL = rollout.reveal_BL >= 0
+    valid_BL = committed_BL & rollout.valid_BL
+    require((count_BL[valid_BL] == 1).all(), f"times each slot is scored: {count_BL.tolist()}")
+    require((count_BL <= committed_BL).all(), "a slot no step committed, or one twice, is scored")
+
+
+@law("likelihood", _scores_a_trajectory)
+def equals_enumeration(likelihood: Likelihood, case: Case) -> None:
+    """Over all steps of a random order, the units add up to the trajectory's exact log-prob."""
+    counts = case.among("counts", ((1, 1, 1), (2, 1), (1, 0, 2), (3,)))
+    policy = toy.TableDenoiser(seed=case.seed)
+    rollout = toy.trajectories(counts)
+    done = plan(at_temperature_one(likelihood), rollout, inputs.every_step(rollout), case)
+    found = _pooled(likelihood, policy, done)
+    total_B = torch.where(done.views.live_BU, found, 0).sum(1)
+    same(total_B, toy.chain_logprob(policy, rollout), f"log-prob of steps {counts}", 1e-6)
+
+
+def _estimates_an_answer(likelihood: Likelihood) -> str | None:
+    if likelihood.uses_steps:
+        return "it scores the sampler's own steps, not the answer under random masks"
+    case = Case(0)
+    if plan(likelihood, inputs.rollout(case), None, case).views.layout != "full":
+        return "its views have blocks, which the enumerable policy has not"
+    return None
+
+
+@law("likelihood", _estimates_an_answer)
+def unbiased(likelihood: Likelihood, case: Case) -> None:
+    """The mean over all masks is the exact ELBO of the answer."""
+    policy = toy.TableDenoiser(seed=case.seed, scale=1.5)
+    tokens_N = case.integers("answer", 0, 1, 3)
+    rollout = toy.answered(tokens_N, 200 + 100 * case.size)
+    done = plan(at_temperature_one(likelihood), rollout, None, case)
+    found = torch.where(done.views.live_BU, _pooled(likelihood, policy, done), 0)
+    total_B = found.sum(1)
+    if likelihood.unit == "view":
+        total_B = total_B / done.views.live_BU.sum(1)
+    _mean_is(total_B, toy.elbo(policy, tokens_N).item(), f"log-prob of {tokens_N.tolist()}")
+
+
+def _pooled(likelihood: Likelihood, policy: toy.TableDenoiser, done: Planned) -> Tensor:
+    logprob_BKL = toy.logprobs(policy, done.rollout, done.views)
+    return likelihood.pool(logprob_BKL, done.views, done.rollout, done.ones_BU()).score_BU.detach()
+
+
+def _many_rows(likelihood: Likelihood, case: Case, rows: int) -> Planned:
+    """A plan of many independent rows of ragged valid length."""
+    N = case.integer("answer length", 2, 8)
+    tokens_BN = case.integers("tokens", 0, inputs.END_ID, rows, N)
+    reveal_BN = case.integers("reveal", 0, 2, rows, N)
+    rollout = inputs.played(tokens_BN, reveal_BN, num_steps=3)
+    return plan(likelihood, rollout, inputs.every_step(rollout), case)
+
+
+def _mean_is(sample: Tensor, expected: float, what: str) -> None:
+    """Refute the law if the mean of independent draws is 5 standard errors from what it must be."""
+    error = 5 * float(sample.std()) / len(sample) ** 0.5 + 1e-5
+    mean = float(sample.mean())
+    require(
+        abs(mean - expected) <= error,
+        f"{what}: mean {mean:.6g} over {len(sample)} draws, expected {expected:.6g} +- {error:.2g}",
+    )

@@ -1,0 +1,253 @@
+"""Laws of samplers."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dllmzoo.laws import inputs
+from dllmzoo.laws.case import Case
+from dllmzoo.laws.law import (
+    MAKERS,
+    Report,
+    check,
+    law,
+    require,
+    same,
+    untouched_global_generator,
+)
+from dllmzoo.laws.network import ToyDenoiser, ToyOutput
+from dllmzoo.laws.settings import choices
+from dllmzoo.records import Prompts, Rollout, take
+
+Sampler = Any
+SIZES = ("answer_length", "block_length", "steps")
+
+
+def check_sampler(part: Any, *, cases: int = 20, seed: int = 0) -> Report:
+    """Hold a sampler (a class or an instance) to every law of samplers; see `law.check`.
+
+    Of a class, answers are short: only `answer_length`, `block_length` and `steps` of the default
+    construction are changed, in half of the cases; in the others more settings are drawn.
+    """
+    return check("sampler", part, cases=cases, seed=seed)
+
+
+def small(cls: type, case: Case) -> Any:
+    """A sampler of short answers: its other settings at their defaults, or drawn."""
+    names = {field.name for field in fields(cls)}
+    N = case.integer("answer length", 1, 8)
+    sizes: dict[str, Any] = {"answer_length": N}
+    if "block_length" in names:
+        sizes["block_length"] = block = case.integer("block length", 1, N)
+        blocks = -(-N // block)
+        if "steps" in names:
+            sizes["steps"] = blocks + case.integer("steps", 0, N)
+    sizes = {name: size for name, size in sizes.items() if name in names}
+    drawn = {} if case.truth("default") else choices(cls, case)
+    drawn = {name: option for name, option in drawn.items() if name not in SIZES}
+    if drawn.get("threshold") is not None:
+        sizes.pop("steps", None)
+    while drawn:
+        try:
+            return cls(**sizes, **drawn)
+        except (ValueError, TypeError):
+            drawn.pop(next(iter(drawn)))
+    return cls(**sizes)
+
+
+MAKERS["sampler"] = small
+
+
+class Recorder:
+    """A policy that notes every input row it is given."""
+
+    def __init__(self, policy: ToyDenoiser) -> None:
+        """Wrap a policy."""
+        self.policy = policy
+        self.mask_id, self.stop_ids = policy.mask_id, policy.stop_ids
+        self.block_size = policy.block_size
+        self.inputs: list[Tensor] = []
+
+    def __call__(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, **others: Any
+    ) -> ToyOutput:
+        """The policy's output."""
+        noised = others.get("target_ids")
+        self.inputs.append((input_ids if noised is None else noised).clone())
+        with torch.no_grad():
+            return self.policy(input_ids, attention_mask, **others)
+
+
+def policy_for(sampler: Sampler, case: Case) -> ToyDenoiser:
+    """A random network; with blocks if the sampler says that it needs them."""
+    block = 2 if getattr(sampler, "needs_blocks", False) else None
+    return ToyDenoiser(case.seed, block, scale=0.7)
+
+
+def sample(sampler: Sampler, case: Case) -> tuple[Rollout, Prompts, ToyDenoiser]:
+    """A rollout of ragged prompts, with what made it."""
+    prompts, policy = inputs.prompts(case), policy_for(sampler, case)
+    return sampler(policy, prompts, case.key("sample")), prompts, policy
+
+
+@law("sampler")
+def prompt_untouched(sampler: Sampler, case: Case) -> None:
+    """The prompt stays, N answer slots follow it, and rows keep their group, number and example."""
+    rollout, prompts, _ = sample(sampler, case)
+    L = prompts.tokens_BL.shape[1]
+    N = sampler.answer_length
+    require(rollout.tokens_BL.shape[1] == L + N, f"width {rollout.tokens_BL.shape[1]}: {L} + {N}")
+    same(rollout.tokens_BL[:, :L], prompts.tokens_BL, "prompt tokens")
+    same(rollout.attend_BL[:, :L].int(), prompts.attend_BL.int(), "padding of the prompt")
+    require(rollout.attend_BL[:, L:].all(), "an answer slot is marked as padding")
+    answer_L = torch.arange(L + N) >= L
+    same(rollout.answer_BL.int(), answer_L.int().expand_as(rollout.answer_BL), "answer slots")
+    same(rollout.group_B, prompts.group_B, "groups")
+    same(rollout.sample_B, prompts.sample_B, "sample numbers")
+    require(list(rollout.examples) == list(prompts.examples), "examples")
+
+
+@law("sampler")
+def records_fit(sampler: Sampler, case: Case) -> None:
+    """Steps lie in [0, T), records are 0 where nothing was committed, answers end where valid."""
+    rollout, _, policy = sample(sampler, case)
+    T = sampler.num_steps
+    require(rollout.num_steps == T, f"T is {rollout.num_steps}, the sampler said {T}")
+    require(tuple(rollout.block_entropy_BT.shape) == (len(rollout.tokens_BL), T), "block entropies")
+    committed_BL = rollout.reveal_BL >= 0
+    require((rollout.reveal_BL < T).all(), f"a step of {T} or more")
+    require(not (committed_BL & ~rollout.answer_BL).any(), "a slot outside the answer has a step")
+    for name in ("logprob_BL", "entropy_BL", "confidence_BL"):
+        found = getattr(rollout, name)
+        require(found.dtype == torch.float32, f"{name} is {found.dtype}")
+        require(found.isfinite().all(), f"{name} is not finite")
+        same(found[~committed_BL], torch.zeros_like(found[~committed_BL]), f"{name} elsewhere")
+    require((rollout.logprob_BL <= 1e-6).all(), "a log-prob above 0")
+    sure = (rollout.confidence_BL >= 0) & (rollout.confidence_BL <= 1 + 1e-6)
+    require(sure.all() and (rollout.entropy_BL >= 0).all(), "a confidence or an entropy")
+    end_BL = torch.isin(rollout.tokens_BL, torch.tensor(policy.stop_ids)) & rollout.answer_BL
+    before_BL = end_BL.long().cumsum(1) - end_BL.long()
+    expected_BL = rollout.answer_BL & (before_BL == 0)
+    same(rollout.valid_BL.int(), expected_BL.int(), "slots up to the first end token")
+
+
+@law("sampler")
+def committed_once(sampler: Sampler, case: Case) -> None:
+    """Every input the policy saw is the state that the recorded steps describe: no slot changes."""
+    prompts, policy = inputs.prompts(case), Recorder(policy_for(sampler, case))
+    rollout = sampler(policy, prompts, case.key("sample"))
+    B, T = len(rollout.tokens_BL), rollout.num_steps
+    hide_BKL = rollout.hidden_before(torch.arange(T).expand(B, T))
+    states = rollout.tokens_BL.unsqueeze(1).masked_fill(hide_BKL, policy.mask_id).flatten(0, 1)
+    prompt_BL = (rollout.attend_BL & ~rollout.answer_BL).repeat_interleave(T, 0)
+    known = {tuple(row) for row in states.tolist()}
+    if getattr(sampler, "cfg_scale", 0) > 0:
+        blind = states.masked_fill(prompt_BL, policy.mask_id)
+        known |= {tuple(row) for row in blind.tolist()}
+    for number, seen in enumerate(policy.inputs):
+        for row in seen.tolist():
+            require(tuple(row) in known, f"forward {number} saw {row}, which no recorded state is")
+    rows = sum(len(seen) for seen in policy.inputs)
+    require(rollout.forwards == rows, f"forwards is {rollout.forwards}, the policy ran {rows} rows")
+
+
+def _may_stop_early(sampler: Sampler) -> str | None:
+    return "it may stop at an end token" if getattr(sampler, "stop_at_end", False) else None
+
+
+@law("sampler", _may_stop_early)
+def nothing_is_left(sampler: Sampler, case: Case) -> None:
+    """Every answer slot is committed at some step, and none holds the mask token."""
+    rollout, _, policy = sample(sampler, case)
+    left = (rollout.answer_BL & (rollout.reveal_BL < 0)).nonzero().tolist()
+    require(not left, f"slots {left} were never committed")
+    require(not (rollout.tokens_BL[rollout.answer_BL] == policy.mask_id).any(), "a mask is left")
+
+
+@law("sampler")
+def same_key_same_rollout(sampler: Sampler, case: Case) -> None:
+    """The same key gives the same answers, without the global generator and without gradient."""
+    with untouched_global_generator():
+        first, _, _ = sample(sampler, case)
+        second, _, _ = sample(sampler, case)
+    _alike(second, first, "of the same key")
+    require(not first.logprob_BL.requires_grad, "the rollout carries gradient")
+
+
+@law("sampler")
+def batch_invariant(sampler: Sampler, case: Case) -> None:
+    """A row's answer does not depend on the other rows or on the order of rows."""
+    rollout, prompts, policy = sample(sampler, case)
+    order = case.order("rows", len(prompts.tokens_BL))
+    rows = order[: case.integer("kept rows", 1, len(order))]
+    found = sampler(policy, take(prompts, rows), case.key("sample"))
+    _alike(found, take(rollout, rows), f"of rows {rows.tolist()}")
+
+
+@law("sampler")
+def padding_invariant(sampler: Sampler, case: Case) -> None:
+    """More padding on the left changes nothing."""
+    rollout, prompts, policy = sample(sampler, case)
+    columns = case.integer("columns", 1, 4)
+    pad = torch.nn.functional.pad
+    wide = replace(
+        prompts, tokens_BL=pad(prompts.tokens_BL, (columns, 0)),
+        attend_BL=pad(prompts.attend_BL, (columns, 0)),
+    )  # fmt: skip
+    found = sampler(policy, wide, case.key("sample"))
+    _alike(found, rollout, f"behind {columns} columns of padding", columns)
+
+
+@law("sampler")
+def records_can_be_recomputed(sampler: Sampler, case: Case) -> None:
+    """Recorded entropies and log-probs are those of the policy in the recorded states."""
+    plain = replace(sampler, end_rule="none") if hasattr(sampler, "end_rule") else sampler
+    rollout, _, policy = sample(plain, case)
+    committed_BL = rollout.reveal_BL >= 0
+    logits_BLV = _logits_when_committed(plain, rollout, policy)
+    entropy_BL = torch.special.entr(logits_BLV.softmax(-1)).sum(-1)
+    same(rollout.entropy_BL[committed_BL], entropy_BL[committed_BL], "entropies", 1e-4)
+    drawn_BLV = logits_BLV.clone()
+    drawn_BLV[..., policy.mask_id] = -torch.inf
+    drawn_BLV = drawn_BLV / (getattr(plain, "temperature", 0) or 1.0)
+    token_BL1 = rollout.tokens_BL.unsqueeze(2)
+    logprob_BL = drawn_BLV.log_softmax(-1).gather(2, token_BL1).squeeze(2)
+    same(rollout.logprob_BL[committed_BL], logprob_BL[committed_BL], "log-probs", 2e-4)
+
+
+def _logits_when_committed(sampler: Sampler, rollout: Rollout, policy: ToyDenoiser) -> Tensor:
+    """Logits of each slot in the state before its step, guided as the sampler is; (B, L, V)."""
+    B, T = len(rollout.tokens_BL), rollout.num_steps
+    hide_BKL = rollout.hidden_before(torch.arange(T).expand(B, T))
+    tokens_BKL = rollout.tokens_BL.unsqueeze(1).masked_fill(hide_BKL, policy.mask_id)
+    attend_BL = rollout.attend_BL.repeat_interleave(T, 0)
+    L = tokens_BKL.shape[2]
+
+    def run(tokens: Tensor) -> Tensor:
+        if policy.block_size is None:
+            return policy(tokens, attend_BL).logits
+        clean_BL = rollout.tokens_BL.repeat_interleave(T, 0)
+        return policy(clean_BL, attend_BL, target_ids=tokens).logits
+
+    with torch.no_grad():
+        flat = tokens_BKL.flatten(0, 1)
+        logits = run(flat)
+        scale = getattr(sampler, "cfg_scale", 0)
+        if scale > 0:
+            prompt_BL = (rollout.attend_BL & ~rollout.answer_BL).repeat_interleave(T, 0)
+            blind = run(flat.masked_fill(prompt_BL, policy.mask_id))
+            logits = blind + (scale + 1) * (logits - blind)
+    step_B1LV = rollout.reveal_BL.clamp(min=0).view(B, 1, L, 1).expand(B, 1, L, logits.shape[-1])
+    return logits.view(B, T, L, -1).gather(1, step_B1LV).squeeze(1)
+
+
+def _alike(found: Rollout, expected: Rollout, what: str, skip: int = 0) -> None:
+    for name in ("tokens_BL", "reveal_BL"):
+        same(getattr(found, name)[:, skip:], getattr(expected, name), f"{name} {what}")
+    for name in ("logprob_BL", "entropy_BL", "confidence_BL"):
+        same(getattr(found, name)[:, skip:], getattr(expected, name), f"{name} {what}", 1e-4)
+    same(found.block_entropy_BT, expected.block_entropy_BT, f"block entropies {what}", 1e-4)

@@ -1,0 +1,129 @@
+"""Layers that the model families share: norm, rotary embedding, key mask, choice of slots."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class RMSNorm(nn.Module):
+    """Root-mean-square norm: float32 inside, back to the input's dtype, then times the weight."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise the last axis."""
+        full = x.float()
+        square = torch.linalg.vecdot(full, full).unsqueeze(-1) / x.shape[-1]
+        return (full * torch.rsqrt(square + self.eps)).to(x.dtype) * self.weight
+
+
+class _Rotate(torch.autograd.Function):
+    """Rotation of the pairs (i, i + E/2); saves the angles only, and its backward turns back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        ctx.save_for_backward(cos, sin)
+        half = x.shape[-1] // 2
+        first, second = x[..., :half], x[..., half:]
+        out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+        torch.mul(first, cos, out=out[..., :half]).addcmul_(second, sin, value=-1)
+        torch.mul(second, cos, out=out[..., half:]).addcmul_(first, sin)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        cos, sin = ctx.saved_tensors
+        return _Rotate.apply(grads[0], cos, -sin), None, None  # type: ignore[return-value]
+
+
+def rotate(x_BHLE: Tensor, angles: tuple[Tensor, Tensor], full_precision: bool = True) -> Tensor:
+    """Rotary embedding of queries or keys: float32 inside, back to the input's dtype.
+
+    Args:
+        x_BHLE: queries or keys.
+        angles: cos and sin of `rotary_angles`, broadcastable to (B, H, L, E/2).
+        full_precision: False rotates in the dtype of `x_BHLE`.
+    """
+    cos, sin = angles
+    if not full_precision:
+        return _Rotate.apply(x_BHLE, cos.to(x_BHLE.dtype), sin.to(x_BHLE.dtype))  # type: ignore
+    return _Rotate.apply(x_BHLE.float(), cos, sin).to(x_BHLE.dtype)  # type: ignore
+
+
+def rotary_angles(position_BL: Tensor, head_width: int, theta: float) -> tuple[Tensor, Tensor]:
+    """Cos and sin, float32 (B, 1, L, E/2), of position times the E/2 inverse frequencies."""
+    exponent = torch.arange(0, head_width, 2, device=position_BL.device).float() / head_width
+    angle = position_BL[:, None, :, None].float() * (1.0 / theta**exponent)
+    return angle.cos(), angle.sin()
+
+
+def positions(input_ids: Tensor, attend_BL: Tensor | None) -> Tensor:
+    """Real tokens before each slot, int64 (B, L), or (1, L) where nothing is padded."""
+    if attend_BL is None:
+        return torch.arange(input_ids.shape[1], device=input_ids.device).unsqueeze(0)
+    return (attend_BL.long().cumsum(1) - 1).clamp(min=0)
+
+
+def key_mask(attend_BL: Tensor) -> Tensor:
+    """Bool (B, 1, 1, L), True = may be attended, for every query alike: never causal.
+
+    A row of nothing but padding attends to all of it, so that no row becomes NaN.
+    """
+    return (attend_BL | ~attend_BL.any(1, keepdim=True))[:, None, None, :]
+
+
+class Slots(NamedTuple):
+    """The slots of a batch whose logits are wanted, and where they go if rows are packed.
+
+    `flat_S` counts over (B, L); `place_S` counts over (B, M), M the most slots of a row;
+    `place_S` is None where every row has M slots.
+    """
+
+    flat_S: Tensor
+    place_S: Tensor | None
+    rows: int
+    most: int
+
+    @classmethod
+    def of(cls, chosen_BL: Tensor) -> Slots:
+        """The slots where `chosen_BL` is True, row by row."""
+        rows = len(chosen_BL)
+        flat_S = chosen_BL.flatten().nonzero().squeeze(1)
+        count_BL = chosen_BL.long().cumsum(1)
+        most = max(1, int(count_BL[:, -1].max())) if count_BL.numel() else 1
+        if flat_S.numel() == rows * most:
+            return cls(flat_S, None, rows, most)
+        row_B1 = torch.arange(rows, device=chosen_BL.device).unsqueeze(1)
+        place_BL = row_B1 * most + count_BL - 1
+        return cls(flat_S, place_BL.flatten()[flat_S], rows, most)
+
+    def angles(self, angles: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Cos and sin of the packed slots, (B, 1, M, E/2), from those of all positions."""
+        cos, sin = (self._pack_angle(angle) for angle in angles)
+        return cos, sin
+
+    def _pack_angle(self, angle: Tensor) -> Tensor:
+        angle_BLF = angle.squeeze(1).expand(self.rows, -1, -1)
+        return self.pack(self.take(angle_BLF)).unsqueeze(1)
+
+    def take(self, x_BLD: Tensor) -> Tensor:
+        """The chosen slots, (S, D)."""
+        return x_BLD.flatten(0, 1).index_select(0, self.flat_S)
+
+    def pack(self, x_SD: Tensor) -> Tensor:
+        """Rows of M slots each, (B, M, D); zeros fill short rows."""
+        if self.place_S is not None:
+            empty = x_SD.new_zeros(self.rows * self.most, x_SD.shape[-1])
+            x_SD = empty.index_copy(0, self.place_S, x_SD)
+        return x_SD.view(self.rows, self.most, -1)
+
+    def unpack(self, x_BMD: Tensor) -> Tensor:
+        """The inverse of `pack`, (S, D)."""
+        x = x_BMD.flatten(0, 1)
+        return x if self.place_S is None else x.index_select(0, self.place_S)

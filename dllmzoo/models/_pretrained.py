@@ -1,0 +1,96 @@
+"""What every model family shares as a Hugging Face model: strict loading, no global randomness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from dllmzoo.errors import ModelError
+
+
+class ZooModel(PreTrainedModel):
+    """A `PreTrainedModel` that loads every tensor of a checkpoint exactly once, or not at all."""
+
+    @classmethod
+    def from_pretrained(  # type: ignore[override]
+        cls, pretrained_model_name_or_path: str | Path, *args: Any, **kwargs: Any
+    ) -> Any:
+        """As in transformers, but missing, unexpected and misshapen tensors are an error.
+
+        Raises:
+            ModelError: lists every difference between the checkpoint and the network.
+        """
+        wants_info = kwargs.pop("output_loading_info", False)
+        kwargs.setdefault("ignore_mismatched_sizes", True)
+        with cls.without_global_randomness():
+            loaded: Any = super().from_pretrained(
+                pretrained_model_name_or_path, *args, output_loading_info=True, **kwargs
+            )
+        model, info = loaded
+        if problems := _differences(info):
+            raise ModelError(
+                f"the tensors of {pretrained_model_name_or_path} do not fit {cls.__name__} of its "
+                f"config.json:\n  " + "\n  ".join(problems)
+            )
+        return (model, info) if wants_info else model
+
+    @property
+    def mask_id(self) -> int:
+        """Id of the mask token."""
+        if self.config.mask_token_id is None:
+            raise ModelError(
+                "the config of this model has no mask_token_id; write it into config.json"
+            )
+        return self.config.mask_token_id
+
+    @staticmethod
+    @contextmanager
+    def without_global_randomness() -> Iterator[None]:
+        """Whatever the block draws, the global CPU generator comes out as it went in."""
+        with torch.random.fork_rng(devices=[]):
+            yield
+
+
+def attend_of(attention_mask: Tensor | None, input_ids: Tensor) -> Tensor | None:
+    """The mask as bool (B, L), or None where nothing is padded: the cheapest attention.
+
+    Raises:
+        ModelError: the mask is not of the shape of `input_ids`.
+    """
+    if input_ids.ndim != 2:
+        raise ModelError(f"input_ids must be (B, L), not {tuple(input_ids.shape)}")
+    if attention_mask is None:
+        return None
+    if attention_mask.shape != input_ids.shape:
+        raise ModelError(
+            f"attention_mask has shape {tuple(attention_mask.shape)}, input_ids "
+            f"{tuple(input_ids.shape)}; give one number per token, 1 = real token"
+        )
+    attend_BL = attention_mask.bool()
+    return None if bool(attend_BL.all()) else attend_BL
+
+
+def _differences(info: dict[str, Any]) -> list[str]:
+    """One line for each tensor that does not fit, at most 12 of a kind."""
+    lines = []
+    for title, names in (
+        ("missing from the checkpoint", info["missing_keys"]),
+        ("unknown to the network", info["unexpected_keys"]),
+        ("of another shape", [_shapes(each) for each in info["mismatched_keys"]]),
+    ):
+        names = sorted(names)
+        if names:
+            more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+            lines.append(f"{title}: {', '.join(names[:12])}{more}")
+    return lines
+
+
+def _shapes(mismatch: Any) -> str:
+    name, found, expected = mismatch
+    return f"{name} ({tuple(found)} in the checkpoint, {tuple(expected)} in the network)"

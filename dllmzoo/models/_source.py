@@ -1,0 +1,117 @@
+"""Where weights are: a folder, a card of the catalogue, or a repository of the hub."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedConfig
+
+from dllmzoo.errors import ModelError
+
+CONFIG, ADAPTER = "config.json", "adapter_config.json"
+
+
+def resolve(spec: str | Path) -> Path | str:
+    """The local folder, or the hub id (`owner/name`, `owner/name@revision`), that `spec` means.
+
+    Args:
+        spec: a folder with config.json or adapter_config.json; a run folder, whose `final/` is
+            meant; a card of registry/weights or registry/models; a hub id.
+
+    Raises:
+        ModelError: it is none of these.
+    """
+    folder = Path(spec).expanduser()
+    if folder.is_dir():
+        for each in (folder, folder / "final"):
+            if (each / CONFIG).is_file() or (each / ADAPTER).is_file():
+                return each
+        raise ModelError(
+            f"the folder {folder} holds neither {CONFIG} nor {ADAPTER}; give the folder that "
+            f"`save_pretrained` or a run's `final` made"
+        )
+    text = str(spec)
+    if isinstance(spec, Path) or text.startswith((".", "/", "~")):
+        raise ModelError(f"there is no folder {folder}; give a folder with {CONFIG}")
+    if (found := _card(text)) is not None:
+        return found
+    if text.count("/") == 1:
+        return text
+    raise ModelError(
+        f"{text!r} is neither a folder, nor a card of the catalogue, nor a hub id (owner/name); "
+        f"cards: {', '.join(_card_names()) or 'none'}"
+    )
+
+
+def split_revision(hub_id: str) -> tuple[str, str | None]:
+    """`owner/name@revision` -> (`owner/name`, `revision` or None)."""
+    name, _, revision = hub_id.partition("@")
+    return name, revision or None
+
+
+def read_config(where: Path | str) -> dict[str, Any]:
+    """The fields of config.json, before anything else is read.
+
+    Raises:
+        ModelError: it cannot be read; says what to download and where to put it.
+    """
+    if isinstance(where, Path):
+        return read_json(where / CONFIG)
+    name, revision = split_revision(where)
+    try:
+        fields, _ = PreTrainedConfig.get_config_dict(name, revision=revision)
+    except Exception as error:
+        raise unreachable(where, error) from error
+    return fields
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object of a checkpoint folder.
+
+    Raises:
+        ModelError: the file is missing or is not a JSON object.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise ModelError(f"{path} must hold a JSON object, not a {type(found).__name__}")
+    return found
+
+
+def unreachable(where: Path | str, error: Exception) -> ModelError:
+    """What to do about a checkpoint that is neither here nor reachable."""
+    first = str(error).strip().partition("\n")[0]
+    if isinstance(where, Path):
+        return ModelError(f"{where} cannot be loaded: {first}")
+    name, revision = split_revision(where)
+    pinned = f" --revision {revision}" if revision else ""
+    local = f"weights/{name.partition('/')[2]}"
+    return ModelError(
+        f"{where} is not on this machine and cannot be fetched ({first}). Where there is a "
+        f"network, run `hf download {name}{pinned} --local-dir {local}`, copy that folder here "
+        f"and write `weights: {local}`"
+    )
+
+
+def _card(name: str) -> Path | str | None:
+    """Folder or hub id of a card; None where there is no such card."""
+    from dllmzoo import catalogue
+
+    if (folder := catalogue.weights_folder(name)) is not None:
+        return resolve(folder)
+    if name not in catalogue.names("models"):
+        return None
+    found = catalogue.card("models", name)
+    if found["hub_id"] is None:
+        raise ModelError(f"the card {name!r} names no hub id; give a folder with the weights")
+    return f"{found['hub_id']}@{found['revision']}" if found["revision"] else found["hub_id"]
+
+
+def _card_names() -> list[str]:
+    from dllmzoo import catalogue
+
+    return sorted({*catalogue.names("weights"), *catalogue.names("models")})

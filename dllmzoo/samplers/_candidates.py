@@ -1,0 +1,115 @@
+"""From logits to one candidate token for each masked slot, with what is recorded about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from dllmzoo.samplers._noise import Noise, Slots, tempered
+
+EndRule = Literal["none", "logits_inf", "confidence_inf"]
+"""How a sampler keeps end tokens from flooding the answer."""
+
+ELEMENTS = 2**25
+"""Float32 numbers of one chunk of logits: 128 MiB, whatever the vocabulary."""
+
+Certainty = Callable[[Tensor, Tensor, Noise, Slots], Tensor]
+"""(prob_SV, token_S, noise, at) -> certainty_S: the slots of highest certainty are committed."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """How a candidate is drawn from logits.
+
+    Args:
+        temperature: >= 0; 0 takes the most likely token, the lowest id among equals.
+        cfg_scale: w >= 0 of `uncond + (w + 1) * (cond - uncond)`.
+        end_rule: `logits_inf` forbids the end-of-text token in everything; `confidence_inf` draws
+            as usual, then leaves every stop token out of the probabilities that order slots.
+        mask_id: never drawn.
+        stop_ids: the first one is the end-of-text token.
+    """
+
+    temperature: float
+    cfg_scale: float
+    end_rule: EndRule
+    mask_id: int
+    stop_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """One candidate for each of S masked slots.
+
+    Args:
+        token_S: int64, never the mask token.
+        logprob_S: float32, nats, under the law it was drawn from (temperature 1 if greedy).
+        entropy_S: float32, nats, of the softmax at temperature 1.
+        confidence_S: float32, probability of the token at temperature 1; 0 for a stop token
+            under `confidence_inf`.
+        certainty_S: float32, what slots are ordered by.
+    """
+
+    token_S: Tensor
+    logprob_S: Tensor
+    entropy_S: Tensor
+    confidence_S: Tensor
+    certainty_S: Tensor
+
+
+def draw(logits: Tensor, law: Law, certainty: Certainty, noise: Noise, at: Slots) -> Candidates:
+    """A candidate for each slot, in chunks that bound the memory of float32 vocabularies.
+
+    Args:
+        logits: (S, V); with guidance (2S, V), the conditional half first.
+        law: how to draw.
+        certainty: what to order slots by.
+        noise: the random numbers.
+        at: the S slots.
+    """
+    S, V = len(at.row_S), logits.shape[1]
+    size = max(1, ELEMENTS // V)
+    chunks = []
+    for start in range(0, S, size):
+        stop = min(start + size, S)
+        logits_SV = logits[start:stop].float()
+        if law.cfg_scale > 0:
+            blind_SV = logits[S + start : S + stop].float()
+            logits_SV = blind_SV + (law.cfg_scale + 1) * (logits_SV - blind_SV)
+        chunks.append(_draw(logits_SV, law, certainty, noise, at.part(start, stop)))
+    return Candidates(*(torch.cat(column) for column in zip(*chunks, strict=True)))
+
+
+def _draw(
+    logits_SV: Tensor, law: Law, certainty: Certainty, noise: Noise, at: Slots
+) -> tuple[Tensor, ...]:
+    if law.end_rule == "logits_inf":
+        logits_SV = _without(logits_SV, law.stop_ids[:1])
+    prob_SV = logits_SV.softmax(-1)
+    entropy_S = torch.special.entr(prob_SV).sum(-1)
+
+    allowed_SV = _without(logits_SV, (law.mask_id,))
+    if law.temperature > 0:
+        token_S = noise.token(allowed_SV, law.temperature, at)
+    else:
+        token_S = allowed_SV.argmax(-1)
+    drawn_SV = tempered(allowed_SV, law.temperature or 1.0)
+    logprob_S = _at(drawn_SV, token_S) - drawn_SV.logsumexp(-1)
+
+    if law.end_rule == "confidence_inf":
+        prob_SV = _without(logits_SV, law.stop_ids).softmax(-1)
+    confidence_S = _at(prob_SV, token_S)
+    return token_S, logprob_S, entropy_S, confidence_S, certainty(prob_SV, token_S, noise, at)
+
+
+def _without(logits_SV: Tensor, ids: tuple[int, ...]) -> Tensor:
+    index = torch.tensor(ids, device=logits_SV.device)
+    return logits_SV.index_fill(-1, index, -torch.inf)
+
+
+def _at(value_SV: Tensor, token_S: Tensor) -> Tensor:
+    return value_SV.gather(1, token_S.unsqueeze(1)).squeeze(1)

@@ -1,0 +1,184 @@
+"""The walk that order-based samplers share: block by block, the most certain slots first."""
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from dllmzoo.errors import UsageError
+from dllmzoo.protocols import Policy
+from dllmzoo.recipe.part import Part
+from dllmzoo.records import Key, Prompts, Rollout
+from dllmzoo.samplers._blocks import check_canvas, plan_steps
+from dllmzoo.samplers._candidates import Candidates, EndRule, Law, draw
+from dllmzoo.samplers._canvas import Canvas, spread_out
+from dllmzoo.samplers._noise import KeyedNoise, Noise, Slots
+
+
+@dataclass(frozen=True)
+class SemiAutoregressive:
+    """Base of samplers that differ only in which masked slots of a block go first.
+
+    A subclass says so in `certainty`. At each step a candidate is drawn at every masked slot of
+    the active block, and the most certain ones are committed; the others are drawn anew.
+
+    Args:
+        answer_length: N, tokens of the answer, >= 1.
+        block_length: tokens of a block, in [1, N]; blocks are finished from left to right and the
+            last may be shorter. null = one block.
+        steps: T, denoising steps over all blocks, at least one a block: shared evenly over blocks,
+            what does not divide going to the first blocks. null = N, one token a step.
+        temperature: >= 0, of the law that tokens are drawn from; 0 = greedy.
+        cfg_scale: w >= 0, guidance `uncond + (w + 1) * (cond - uncond)`, where the unconditional
+            input has the prompt masked; 0 = none, above 0 doubles the cost.
+        threshold: in [0, 1]; a step commits the most certain slot and every other one of
+            confidence >= threshold, instead of as many as `commits` says. Leave `steps` out.
+        end_rule: `none`; `logits_inf` never writes the end-of-text token; `confidence_inf` writes
+            end tokens only where nothing else is left to commit.
+        stop_at_end: a row stops after the block in which it committed an end token; the rest is
+            filled with the end token. false = every slot is written.
+        commits: schedule of the commits inside a block, read where `steps` is given.
+    """
+
+    answer_length: Annotated[int, Field(ge=1)] = 128
+    block_length: Annotated[int, Field(ge=1)] | None = None
+    steps: Annotated[int, Field(ge=1)] | None = None
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    cfg_scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    end_rule: EndRule = "none"
+    stop_at_end: bool = False
+    commits: Annotated[Any, Part("schedule")] = "linear"
+
+    records_steps: ClassVar[bool] = True
+
+    def __init_subclass__(cls) -> None:
+        """Give a subclass that lists no parameters the list above."""
+        doc = inspect.cleandoc(cls.__doc__ or "")
+        if doc and "\nArgs:" not in doc:
+            text = inspect.cleandoc(SemiAutoregressive.__doc__ or "")
+            args = text[text.index("\nArgs:") :]
+            head, references, tail = doc.partition("\nReferences:")
+            cls.__doc__ = f"{head.rstrip()}\n{args}\n{references}{tail}"
+
+    def __post_init__(self) -> None:
+        """Refuse settings that do not fit together, naming the nearest that do."""
+        if self.threshold is not None and self.steps is not None:
+            raise UsageError(
+                f"steps {self.steps} has no meaning with threshold {self.threshold}: the threshold "
+                f"decides how many tokens a step commits; leave one of them out"
+            )
+        check_canvas(self.answer_length, self._block_length, self.num_steps)
+        self._plan()
+
+    def certainty(self, prob_SV: Tensor, token_S: Tensor, noise: Noise, at: Slots) -> Tensor:
+        """certainty_S, float32; the slots of highest certainty are committed first.
+
+        Args:
+            prob_SV: temperature-1 probabilities, end rule applied.
+            token_S: the candidate of each slot.
+            noise: the random numbers.
+            at: the S slots.
+        """
+        raise NotImplementedError
+
+    @property
+    def num_steps(self) -> int:
+        """T: no row runs more forwards."""
+        return self.answer_length if self.steps is None else self.steps
+
+    @property
+    def num_forwards(self) -> int:
+        """Model rows that one sample costs at most."""
+        steps = sum(count != 0 for _, count in self._plan())
+        return steps * (2 if self.cfg_scale > 0 else 1)
+
+    @torch.no_grad()
+    def __call__(
+        self, policy: Policy, prompts: Prompts, key: Key, noise: Noise | None = None
+    ) -> Rollout:
+        """Answers of every row; row i depends on the key and `sample_B[i]` alone.
+
+        Args:
+            policy: aligned logits; asked for those of masked slots of the active block only.
+            prompts: B rows, left-padded.
+            key: where random numbers come from; greedy sampling in order of confidence draws none.
+            noise: the random choices themselves instead, for tests.
+
+        Raises:
+            UsageError: an end token is needed and the policy has none.
+        """
+        self._check_end_token(policy)
+        device = getattr(policy, "device", prompts.tokens_BL.device)
+        canvas = Canvas.blank(prompts, self.answer_length, self.num_steps, policy.mask_id, device)
+        if noise is None:
+            shape = (self.num_steps, self.answer_length)
+            noise = KeyedNoise(key, prompts.sample_B, *shape, device)
+        law = Law(self.temperature, self.cfg_scale, self.end_rule, policy.mask_id, policy.stop_ids)
+        rows = torch.arange(len(prompts.sample_B), device=device)
+        for step, (block, count) in enumerate(self._plan()):
+            if len(rows) == 0:
+                break
+            if count == 0:
+                continue
+            at_BN = self._active(canvas.hidden_BN[rows], block)
+            which, slot_S = at_BN.nonzero(as_tuple=True)
+            at = Slots(step, rows[which], slot_S)
+            logits = canvas.logits(policy, rows, at_BN, guided=self.cfg_scale > 0)
+            found = draw(logits, law, self.certainty, noise, at)
+            chosen_BN = self._chosen(found, at_BN, count)
+            canvas.commit(rows, step, at_BN, chosen_BN, found)
+            rows = self._unfinished(canvas, rows, at_BN & ~chosen_BN, policy.stop_ids)
+        return canvas.rollout(prompts, policy.stop_ids, self.num_steps, self)
+
+    @property
+    def _block_length(self) -> int:
+        return self.answer_length if self.block_length is None else self.block_length
+
+    def _plan(self) -> Sequence[tuple[int | None, int | None]]:
+        """(block, commits) of every step; None where a threshold decides, row by row."""
+        if self.threshold is not None:
+            return [(None, None)] * self.answer_length
+        return plan_steps(self.answer_length, self._block_length, self.steps, self.commits)
+
+    def _check_end_token(self, policy: Policy) -> None:
+        if policy.stop_ids:
+            return
+        if self.end_rule != "none" or self.stop_at_end:
+            raise UsageError(
+                f"end_rule {self.end_rule} and stop_at_end {str(self.stop_at_end).lower()} need an "
+                f"end token, and the policy has no stop_ids; use end_rule: none, stop_at_end: false"
+            )
+
+    def _active(self, hidden_BN: Tensor, block: int | None) -> Tensor:
+        """Masked slots of the block; None: of the first block of each row that is not full."""
+        block_N = torch.arange(self.answer_length, device=hidden_BN.device) // self._block_length
+        if block is not None:
+            return hidden_BN & (block_N == block)
+        first_B1 = hidden_BN.int().argmax(1, keepdim=True)
+        return hidden_BN & (block_N == first_B1 // self._block_length)
+
+    def _chosen(self, found: Candidates, at_BN: Tensor, count: int | None) -> Tensor:
+        """Bool (B, N): the `count` most certain; None: the most certain and all confident ones."""
+        certainty_BN = spread_out(found.certainty_S, at_BN, -torch.inf)
+        order_BN = certainty_BN.argsort(dim=1, descending=True, stable=True)
+        first_BK = order_BN[:, : 1 if count is None else count]
+        chosen_BN = torch.zeros_like(at_BN).scatter(1, first_BK, True)
+        if self.threshold is not None:
+            chosen_BN |= spread_out(found.confidence_S, at_BN) >= self.threshold
+        return chosen_BN & at_BN
+
+    def _unfinished(
+        self, canvas: Canvas, rows: Tensor, open_BN: Tensor, stop_ids: tuple[int, ...]
+    ) -> Tensor:
+        """The rows that go on; `open_BN` marks slots of the active block that are still masked."""
+        if self.threshold is None and not self.stop_at_end:
+            return rows  # all rows finish with the plan: no need to wait for the device
+        more_B = canvas.hidden_BN[rows].any(1)
+        if self.stop_at_end:
+            more_B &= open_BN.any(1) | ~canvas.ended(stop_ids)[rows].any(1)
+        return rows[more_B]

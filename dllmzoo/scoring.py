@@ -1,0 +1,275 @@
+"""The generic scorer: the only place that runs a policy for log-probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from dllmzoo.records import Key, Rollout, Steps, Views
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+    from dllmzoo.protocols import Policy
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What one pass over views leaves; no gradient.
+
+    Args:
+        logprob_BKL: float32 nats of the final tokens; 0 where nothing is scored.
+        guess_BKL: int64, (B, K*n, L) ordered (k n), the canvas with hidden slots guessed.
+        kl_BKL: float32 nats, full-vocabulary KL(policy, reference) at scored slots; else 0.
+    """
+
+    logprob_BKL: Tensor
+    guess_BKL: Tensor | None = None
+    kl_BKL: Tensor | None = None
+
+
+@torch.no_grad()
+def score(
+    policy: Policy,
+    rollout: Rollout,
+    views: Views,
+    *,
+    micro_batch: int,
+    reference: Policy | None = None,
+    guesses: int = 0,
+    key: Key | None = None,
+) -> Scores:
+    """Log-probs of the rollout's tokens in every view, without gradient.
+
+    The head runs at scored slots only, log-softmax in float32; a view that scores nothing costs
+    no forward.
+
+    Args:
+        policy: the network, as it is.
+        rollout: tokens and padding.
+        views: what is hidden and scored.
+        micro_batch: rows (sample, view) of one forward; changes no number beyond rounding.
+        reference: asks for the exact KL to this policy too; one more forward.
+        guesses: 0 none; 1 fills every hidden slot of a view with its likeliest token; n > 1
+            fills it n times with samples at the rollout's temperature. From the same forward.
+        key: of sampled guesses.
+    """
+    logprob_BKL = torch.zeros(views.score_BKL.shape, device=views.score_BKL.device)
+    kl_BKL = torch.zeros_like(logprob_BKL) if reference is not None else None
+    filler = _Filler(rollout, views, guesses, key) if guesses else None
+    for chunk in _chunks(rollout, views, micro_batch, policy.mask_id, wide=guesses > 0):
+        logits_SV = chunk.logits(policy)
+        logprob_BKL[chunk.slots] = chunk.logprob(logits_SV)
+        if reference is not None and kl_BKL is not None:
+            kl_BKL[chunk.slots] = chunk.kl(logits_SV, chunk.logits(reference))
+        if filler is not None:
+            filler.fill(chunk, logits_SV, policy.mask_id)
+    scored_BKL = views.score_BKL
+    return Scores(
+        torch.where(scored_BKL, logprob_BKL, 0),
+        None if filler is None else filler.guess_BKL,
+        None if kl_BKL is None else torch.where(scored_BKL, kl_BKL, 0),
+    )
+
+
+def replay(
+    policy: Policy,
+    rollout: Rollout,
+    views: Views,
+    grad_BKL: Tensor,
+    *,
+    micro_batch: int,
+    kl_grad_BKL: Tensor | None = None,
+    reference: Policy | None = None,
+    accelerator: Accelerator | None = None,
+) -> Tensor:
+    """Second phase of a backward: adds the gradient of sum(grad * logprob) to the parameters.
+
+    Exact for any differentiable pool and loss whose gradient at the log-probs is `grad_BKL`;
+    memory does not grow with the number of views. Every process runs the same number of
+    forwards, since sharded parameters are gathered in each; the parameters' gradient is
+    synchronised in the last one.
+
+    Args:
+        policy: the wrapped model, in training mode with every dropout at 0.
+        rollout: tokens and padding.
+        views: what is hidden and scored.
+        grad_BKL: gradient of the loss at logprob_BKL.
+        micro_batch: rows (sample, view) of one forward.
+        kl_grad_BKL: gradient of the loss at kl_BKL; needs `reference`.
+        reference: the policy of the exact KL.
+        accelerator: of the run; None = one process.
+
+    Returns:
+        logprob_BKL of this pass, detached.
+    """
+    logprob_BKL = torch.zeros_like(grad_BKL)
+    mask_id = getattr(policy, "module", policy).mask_id
+    chunks = list(_chunks(rollout, views, micro_batch, mask_id))
+    forwards = len(chunks)
+    if accelerator is not None and accelerator.num_processes > 1:
+        count = torch.tensor([len(chunks)], device=accelerator.device)
+        forwards = int(torch.as_tensor(accelerator.gather(count)).max())
+    for i in range(forwards):
+        chunk = chunks[i] if i < len(chunks) else _dummy(rollout, views, mask_id)
+        last = i == forwards - 1
+        waits = accelerator is not None and not last
+        with accelerator.no_sync(policy) if waits else nullcontext():  # type: ignore[union-attr]
+            logits_SV = chunk.logits(policy)
+            logprob_S = chunk.logprob(logits_SV)
+            total = (logprob_S * grad_BKL[chunk.slots]).sum()
+            if kl_grad_BKL is not None and reference is not None:
+                with torch.no_grad():
+                    anchor_SV = chunk.logits(reference)
+                total = total + (chunk.kl(logits_SV, anchor_SV) * kl_grad_BKL[chunk.slots]).sum()
+            if i >= len(chunks):
+                total = total * 0.0
+            if accelerator is not None:
+                accelerator.backward(total)
+            else:
+                total.backward()
+        if i < len(chunks):
+            logprob_BKL[chunk.slots] = logprob_S.detach()
+    return logprob_BKL
+
+
+def states_before(rollout: Rollout, steps: Steps) -> Views:
+    """Views of the states before the chosen steps, all hidden slots of used entries scored."""
+    hide_BKL = rollout.hidden_before(steps.start_BK)
+    used_BK1 = (steps.weight_BK > 0).unsqueeze(2)
+    zero_BKL = torch.zeros_like(hide_BKL, dtype=torch.long)
+    B = len(hide_BKL)
+    one_B1 = torch.ones(B, 1, device=hide_BKL.device)
+    return Views(
+        hide_BKL, hide_BKL & used_BK1, torch.ones_like(zero_BKL, dtype=torch.float), zero_BKL,
+        one_B1, one_B1, torch.zeros_like(one_B1, dtype=torch.long), rollout.temperature,
+    )  # fmt: skip
+
+
+def score_and_guess(
+    policy: Policy,
+    rollout: Rollout,
+    views: Views,
+    steps: Steps,
+    *,
+    micro_batch: int,
+    guesses: int,
+    key: Key,
+) -> Scores:
+    """Log-probs of `views` and one-shot guesses of the states before `steps`.
+
+    One pass gives both when the views hide exactly what those states hide; else two.
+    """
+    states = states_before(rollout, steps)
+    same = views.layout == "full" and torch.equal(views.hide_BKL, states.hide_BKL)
+    settings = {"micro_batch": micro_batch, "guesses": guesses, "key": key}
+    if same:
+        return score(policy, rollout, views, **settings)
+    guessed = score(policy, rollout, states, **settings)
+    return replace(
+        score(policy, rollout, views, micro_batch=micro_batch), guess_BKL=guessed.guess_BKL
+    )
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Some (sample, view) rows as model inputs; `slots` indexes (B, K, L) tensors."""
+
+    tokens_RL: Tensor
+    noised_RL: Tensor
+    attend_RL: Tensor
+    at_RL: Tensor
+    slots: tuple[Tensor, Tensor, Tensor]
+    temperature: float
+    layout: str
+    context: str
+
+    def logits(self, policy: Policy) -> Tensor:
+        """float32 logits at the slots, tempered."""
+        if self.layout == "full":
+            out = policy(self.noised_RL, self.attend_RL, logits_at=self.at_RL)
+        else:
+            out = policy(
+                self.tokens_RL, self.attend_RL, target_ids=self.noised_RL, context=self.context,
+                logits_at=self.at_RL,
+            )  # fmt: skip
+        logits_SV = out.logits.float()
+        return logits_SV if self.temperature == 1.0 else logits_SV / self.temperature
+
+    def logprob(self, logits_SV: Tensor) -> Tensor:
+        return -F.cross_entropy(logits_SV, self.tokens_RL[self.at_RL], reduction="none")
+
+    @staticmethod
+    def kl(logits_SV: Tensor, anchor_SV: Tensor) -> Tensor:
+        return F.kl_div(
+            anchor_SV.log_softmax(-1), logits_SV.log_softmax(-1), log_target=True, reduction="none"
+        ).sum(-1)
+
+
+def _chunks(
+    rollout: Rollout, views: Views, micro_batch: int, mask_id: int, *, wide: bool = False
+) -> Iterator[_Chunk]:
+    """Views that score something, `micro_batch` rows each; `wide` reads hidden slots too."""
+    at_BKL = views.score_BKL
+    if wide:
+        at_BKL = at_BKL | (views.hide_BKL & at_BKL.any(2, keepdim=True))
+    row_R, view_R = at_BKL.any(2).nonzero(as_tuple=True)
+    for row, view in zip(row_R.split(micro_batch), view_R.split(micro_batch), strict=True):
+        yield _chunk(rollout, views, row, view, at_BKL[row, view], mask_id)
+
+
+def _chunk(
+    rollout: Rollout, views: Views, row: Tensor, view: Tensor, at_RL: Tensor, mask_id: int
+) -> _Chunk:
+    tokens_RL = rollout.tokens_BL[row]
+    i, slot = at_RL.nonzero(as_tuple=True)
+    return _Chunk(
+        tokens_RL, tokens_RL.masked_fill(views.hide_BKL[row, view], mask_id),
+        rollout.attend_BL[row], at_RL, (row[i], view[i], slot), views.temperature, views.layout,
+        views.context,
+    )  # fmt: skip
+
+
+def _dummy(rollout: Rollout, views: Views, mask_id: int) -> _Chunk:
+    """One row whose gradient is thrown away, for a process that has fewer rows than another."""
+    zero = torch.zeros(1, dtype=torch.long, device=rollout.tokens_BL.device)
+    return _chunk(rollout, views, zero, zero, rollout.answer_BL[:1], mask_id)
+
+
+class _Filler:
+    """Writes one-shot guesses into copies of the canvas."""
+
+    def __init__(self, rollout: Rollout, views: Views, guesses: int, key: Key | None) -> None:
+        B, K, L = views.hide_BKL.shape
+        self.count = guesses
+        self.temperature = rollout.temperature / views.temperature
+        self.guess_BKL = rollout.tokens_BL.unsqueeze(1).expand(B, K * guesses, L).clone()
+        self.hide_BKL = views.hide_BKL
+        self.uniform: Any = None
+        if guesses > 1:
+            assert key is not None, "sampled guesses need a key"
+            noise = key.uniform(rollout.sample_B, guesses, K, L)
+            self.uniform = noise.to(rollout.tokens_BL.device)
+
+    def fill(self, chunk: _Chunk, logits_SV: Tensor, mask_id: int) -> None:
+        row, view, slot = chunk.slots
+        hidden_S = self.hide_BKL[row, view, slot]
+        row, view, slot = row[hidden_S], view[hidden_S], slot[hidden_S]
+        logits_SV = logits_SV[hidden_S].clone()
+        logits_SV[:, mask_id] = -torch.inf
+        if self.count == 1:
+            self.guess_BKL[row, view, slot] = logits_SV.argmax(-1)
+            return
+        cdf_SV = (logits_SV.double() / self.temperature).softmax(-1).cumsum(-1)
+        for n in range(self.count):
+            at_S = self.uniform[row, n, view, slot].double() * cdf_SV[:, -1]
+            token_S = torch.searchsorted(cdf_SV, at_S.unsqueeze(1), right=True).squeeze(1)
+            self.guess_BKL[row, view * self.count + n, slot] = token_S.clamp(
+                max=cdf_SV.shape[1] - 1
+            )

@@ -1,0 +1,147 @@
+"""Rows of a local file or of a data set of the hub, through the `datasets` library."""
+
+from __future__ import annotations
+
+import glob
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dllmzoo.errors import TaskError
+
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows, the columns they have, and where they are from (for messages)."""
+
+    rows: Sequence[Mapping[str, Any]]
+    columns: tuple[str, ...]
+    source: str
+
+    def require(self, *columns: str, why: str = "") -> None:
+        """Check that every one of the columns is there.
+
+        Raises:
+            TaskError: names all missing columns, the data, and the columns there are.
+        """
+        missing = [repr(name) for name in columns if name not in self.columns]
+        if missing:
+            raise TaskError(
+                f"{self.source} has no column {' and no column '.join(missing)}{why}; "
+                f"there are: {', '.join(self.columns)}"
+            )
+
+
+def find_file(path: str) -> Path:
+    """The file, relative to the current folder.
+
+    Raises:
+        TaskError: there is no such file, or its ending names no known format.
+    """
+    file = Path(path).expanduser().resolve()
+    if not file.is_file():
+        raise TaskError(f"the file {file} is not there; paths are relative to the current folder")
+    if format_of(file) is None:
+        raise TaskError(
+            f"the format of {file} is not known by its ending; there are: {', '.join(FORMATS)}"
+        )
+    return file
+
+
+def format_of(file: Path) -> str | None:
+    """Which reader of `datasets` the ending asks for; a final `.gz` is passed over."""
+    return FORMATS.get(Path(file.name.removesuffix(".gz")).suffix.lower())
+
+
+def read_file(path: str, *, text_columns: Sequence[str] = (), keep_blank: bool = False) -> Table:
+    """All rows of a CSV, TSV, JSON, JSONL or Parquet file.
+
+    Args:
+        path: relative to the current folder.
+        text_columns: columns of a CSV kept as the text they are: no numbers, leading zeros stay.
+        keep_blank: keep blank lines of a CSV as rows, so that row i stands on line i + 2.
+
+    Raises:
+        TaskError: the file is missing, empty or malformed.
+    """
+    import datasets
+
+    file = find_file(path)
+    options: dict[str, Any] = {}
+    if format_of(file) == "csv":
+        options = {
+            "converters": dict.fromkeys(text_columns, str),
+            "keep_default_na": False,  # "NA" and "None" are words, only an empty field is null
+            "na_values": [""],
+            "skipinitialspace": True,
+            "skip_blank_lines": not keep_blank,
+            "sep": "\t" if ".tsv" in file.suffixes else ",",
+        }
+    try:
+        with tempfile.TemporaryDirectory() as nothing_stays:
+            stream = datasets.load_dataset(
+                format_of(file) or "",
+                data_files=glob.escape(str(file)),
+                split="train",
+                streaming=True,
+                cache_dir=nothing_stays,
+                **options,
+            )
+            rows = [dict(row) for row in stream]
+    except Exception as error:
+        raise TaskError(f"{file} cannot be read: {_reason(file, error)}") from error
+    return _table(rows, str(file))
+
+
+def _table(rows: list[dict[str, Any]], source: str) -> Table:
+    if not rows:
+        raise TaskError(f"{source} holds no rows")
+    columns = tuple(dict.fromkeys(name for row in rows for name in row))
+    if any(name.startswith("__index_level_") for name in columns):
+        raise TaskError(f"{source} has rows with more fields than its first line names")
+    return Table([{name: row.get(name) for name in columns} for row in rows], columns, source)
+
+
+def _reason(file: Path, error: Exception) -> str:
+    """What is wrong, with the line of a JSONL file that is no JSON."""
+    if file.suffix in (".jsonl", ".ndjson"):
+        for number, line in enumerate(file.read_bytes().splitlines(), start=1):
+            try:
+                json.loads(line or b"null")
+            except ValueError as wrong:
+                return f"line {number} is no JSON: {wrong}"
+    return f"{type(error).__name__}: {error}"
+
+
+def read_hub(name: str, subset: str | None, split: str, revision: str | None) -> Table:
+    """A split of a data set of the hub, from the local cache where it is there.
+
+    Raises:
+        TaskError: it cannot be had; says what to download.
+    """
+    import datasets
+
+    source = f"the data set {name} ({split})"
+    try:
+        rows = datasets.load_dataset(name, subset, split=split, revision=revision)
+    except Exception as error:
+        raise TaskError(
+            f"{source} cannot be had: {type(error).__name__}: {error}\n"
+            f"    without a connection, fetch it elsewhere with `hf download {name} "
+            f"--repo-type dataset --local-dir DIR` and name the file in DIR as `file`"
+        ) from error
+    if not len(rows):
+        raise TaskError(f"{source} holds no rows")
+    return Table(rows, tuple(rows.column_names or ()), source)  # type: ignore[arg-type]

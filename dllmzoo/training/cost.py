@@ -1,0 +1,65 @@
+"""What rounds cost: FLOPs of what ran, and a forecast from the recipe alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from dllmzoo import flops
+from dllmzoo.recipe.sections import Model
+
+
+def flops_of(config: Any, spec: Model, forwards: Iterable[tuple[int, int, int, bool]]) -> float:
+    """FLOPs of model rows that ran: (rows, length, logits, with backward) each."""
+    total = 0.0
+    for rows, length, logits, backward in forwards:
+        total += flops.flops_forward(config, rows, length, logits, lora=spec.lora)
+        if backward:
+            total += flops.flops_backward(
+                config, rows, length, logits, lora=spec.lora,
+                checkpointing=spec.gradient_checkpointing,
+            )  # fmt: skip
+    return total
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A forecast of one round and of the run.
+
+    Args:
+        samples: answers of a round.
+        updates: optimiser updates of a round.
+        rollout_rows: model rows that the sampler runs, at most.
+        score_rows: rows scored without gradient.
+        train_rows: rows with a forward and a backward.
+        forwards: model calls of a round on one process, after batching.
+        flops: of a round.
+        seconds: of a round on this machine, from a measured matrix product; a rough guess.
+        rounds: of the run.
+    """
+
+    samples: int
+    updates: int
+    rollout_rows: int
+    score_rows: int
+    train_rows: int
+    forwards: int
+    flops: float
+    seconds: float
+    rounds: int
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Label and value of each line of the dry run."""
+        return [
+            ("samples per round", f"{self.samples:,}"),
+            ("updates per round", f"{self.updates:,}"),
+            ("rollout rows per round (at most)", f"{self.rollout_rows:,}"),
+            ("scored rows per round", f"{self.score_rows:,}"),
+            ("trained rows per round", f"{self.train_rows:,}"),
+            ("model calls per round", f"{self.forwards:,}"),
+            ("FLOPs per round", f"{self.flops:.3g}"),
+            ("estimated time per round", f"{self.seconds:.3g} s"),
+            ("rounds", f"{self.rounds:,}"),
+            ("estimated time of the run", f"{self.seconds * self.rounds / 60:.3g} min"),
+        ]

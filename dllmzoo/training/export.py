@@ -1,0 +1,89 @@
+"""Write a trained policy as a Hugging Face folder, and prove that it reads back the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from dllmzoo.errors import RunError, UsageError
+from dllmzoo.recipe.sections import Model
+from dllmzoo.training.files import whole_folder
+from dllmzoo.training.loop import Learner
+
+
+def save_final(folder: Path, spec: Model, learner: Learner) -> None:
+    """`final/`: the model under its public key names, or the adapter of a LoRA run, + tokenizer.
+
+    Raises:
+        RunError: what was written does not read back bit for bit.
+    """
+    policy = learner.accelerator.unwrap_model(learner.policy)
+    if spec.lora is not None and spec.weights is not None:
+        policy.peft_config["default"].base_model_name_or_path = spec.weights
+    save_policy(folder, policy, learner.codec.tokenizer)
+
+
+def save_policy(folder: Path, policy: Any, tokenizer: Any) -> None:
+    """Write a policy and its tokenizer atomically and compare the tensors on disk."""
+    from dllmzoo.models._load import quiet
+
+    with whole_folder(folder) as inside, quiet():
+        policy.save_pretrained(inside, safe_serialization=True)
+        tokenizer.save_pretrained(inside)
+        _compare(inside, policy)
+
+
+def _compare(folder: Path, policy: Any) -> None:
+    known = {name: value.detach().cpu() for name, value in policy.state_dict().items()}
+    adapters = {name.replace(".default.", "."): value for name, value in known.items()}
+    for file in folder.glob("*.safetensors"):
+        for name, value in load_file(file).items():
+            ours = known.get(name, adapters.get(name))
+            if ours is None or not torch.equal(ours, value):
+                raise RunError(f"{file} does not hold the trained weights of {name}")
+
+
+def export(source: str | Path, folder: Path, *, merge: bool = False) -> Path:
+    """Copy a run's or a model's weights to a new Hugging Face folder.
+
+    Args:
+        source: a run folder, a model folder or a card.
+        folder: where to write; must be empty or absent.
+        merge: fold LoRA adapters into the base weights.
+
+    Raises:
+        UsageError: the folder holds something, or an adapter is exported without its base.
+    """
+    from dllmzoo.models._load import load_model, load_tokenizer
+
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty; choose another folder")
+    path = weights_of(source)
+    policy: Any = load_model(path)
+    if hasattr(policy, "merge_and_unload"):
+        if merge:
+            policy = policy.merge_and_unload()
+    elif merge:
+        raise UsageError(f"{source} has no adapter to merge; leave --merge out")
+    save_policy(folder, policy, load_tokenizer(path))
+    return folder
+
+
+def weights_of(source: str | Path) -> str:
+    """What `load_model` reads for a run folder (its `final/`), a model folder or a card.
+
+    Raises:
+        UsageError: the run has no finished weights yet.
+    """
+    path = Path(source)
+    if (path / "recipe.resolved.yaml").exists():
+        if not (path / "final").is_dir():
+            raise UsageError(
+                f"{path} is a run without final weights; finish it with "
+                f"`dllmzoo train {path}/recipe.resolved.yaml --resume {path}`"
+            )
+        return str(path / "final")
+    return str(source)

@@ -1,0 +1,42 @@
+"""Signals: the first asks the run to finish its round and save, the second stops at once."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+CAUGHT = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name)
+)
+
+
+class StopRequest:
+    """Whether the run was asked to stop, and by which signal."""
+
+    def __init__(self) -> None:
+        """Nothing asked yet."""
+        self.signal: str | None = None
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """The signal handler."""
+        if self.signal is not None:
+            raise KeyboardInterrupt
+        self.signal = signal.Signals(number).name
+
+
+@contextmanager
+def stop_request() -> Iterator[StopRequest]:
+    """Catch the stop signals inside the block; outside the main thread nothing is caught."""
+    request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    before = {number: signal.signal(number, request.handle) for number in CAUGHT}
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,155 @@
+"""Metrics of one round: sums and counts on each process, reduced over all of them once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dllmzoo.protocols import Ratio
+from dllmzoo.records import ABSTAIN, ERROR, TIMEOUT, Rewards, Rollout, Steps, Units, Views
+
+OUTCOMES = {"abstained": ABSTAIN, "errors": ERROR, "timeouts": TIMEOUT}
+
+
+class Meter:
+    """Collects a round's metrics; `row()` is what metrics.jsonl gets.
+
+    Every name is documented in docs/metrics.md. All processes must add the same names.
+    """
+
+    def __init__(self, accelerator: Any) -> None:
+        """An empty meter."""
+        self.accelerator = accelerator
+        self.forwards: list[tuple[int, int, int, bool]] = []
+        self._sums: dict[str, float] = {}
+        self._counts: dict[str, float] = {}
+        self._maxima: dict[str, float] = {}
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def time(self, name: str) -> Iterator[None]:
+        """Add the wall seconds of the block to `time/NAME`."""
+        start = time.perf_counter()
+        yield
+        self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def add(self, name: str, total: float, count: float) -> None:
+        """A mean: `total` of `count` things seen by this process."""
+        self._sums[name] = self._sums.get(name, 0.0) + float(total)
+        self._counts[name] = self._counts.get(name, 0.0) + float(count)
+
+    def add_tensor(self, name: str, values: Tensor, keep: Tensor | None = None) -> None:
+        """A mean over the entries of a tensor (where `keep`)."""
+        kept = values.detach().double() if keep is None else values.detach().double()[keep]
+        self.add(name, float(kept.sum()), kept.numel())
+
+    def top(self, name: str, value: float) -> None:
+        """A maximum over everything seen by all processes."""
+        self._maxima[name] = max(self._maxima.get(name, value), value)
+
+    def total(self, values: Mapping[str, Any]) -> dict[str, float]:
+        """The values summed over processes, in float64."""
+        device = self.accelerator.device
+        vector = torch.tensor(
+            [float(torch.as_tensor(value).detach()) for value in values.values()],
+            dtype=torch.float64 if device.type != "mps" else torch.float32,
+            device=device,
+        )
+        if self.accelerator.num_processes > 1:
+            vector = self.accelerator.reduce(vector, "sum")
+        return dict(zip(values, vector.tolist(), strict=True))
+
+    def forward(self, rows: int, length: int, logits: int, *, backward: bool = False) -> None:
+        """Model rows that ran, for the FLOP count."""
+        self.forwards.append((int(rows), length, int(logits), backward))
+
+    def scored(self, views: Views, *, times: int = 1, backward: bool = False) -> None:
+        """The views that score something ran through the model `times` times."""
+        rows = int(views.score_BKL.any(2).sum())
+        logits = int(views.score_BKL.sum())
+        self.forward(rows * times, views.score_BKL.shape[2], logits * times, backward=backward)
+
+    def experience(
+        self,
+        rollout: Rollout,
+        steps: Steps | None,
+        rewards: Rewards,
+        previews: Rewards | None,
+        advantage_BA: Tensor,
+    ) -> None:
+        """Rewards, credit and how the answers were denoised."""
+        counted = rewards.counted_X
+        self.add_tensor("reward", rewards.total_X, counted)
+        self.add_tensor("reward_square", rewards.total_X.double() ** 2, counted)
+        for c, name in enumerate(rewards.names):
+            self.add_tensor(f"reward/{name}", rewards.part_XC[:, c], rewards.outcome_XC[:, c] == 0)
+            for word, outcome in OUTCOMES.items():
+                share = float((rewards.outcome_XC[:, c] == outcome).sum())
+                self.add(f"reward_{word}/{name}", share, 1 / self.accelerator.num_processes)
+        flat, groups = _equal_groups(rewards, rollout.group_B)
+        self.add("reward_zero_std_share", flat, groups)
+        if previews is not None:
+            self.add_tensor("preview_reward", previews.total_X, previews.counted_X)
+        self.add_tensor("advantage_abs", advantage_BA.abs())
+        committed = rollout.reveal_BL >= 0
+        self.add_tensor("entropy", rollout.entropy_BL, committed)
+        self.add_tensor("confidence", rollout.confidence_BL, committed)
+        if steps is not None:
+            used = steps.weight_BK > 0
+            self.add_tensor("selected_step", steps.start_BK, used)
+        self.add_tensor("answer_length", rollout.length_B)
+        self.add("tokens_per_forward", float(committed.sum()), max(rollout.forwards, 1))
+
+    def ratios(self, metrics: Mapping[str, Ratio], prefix: str) -> None:
+        """Metrics of a task as `PREFIX/NAME`."""
+        for name, ratio in metrics.items():
+            self.add(f"{prefix}/{name}", sum(ratio.hits), sum(ratio.outof))
+
+    def update(
+        self, value: Tensor, norm: float, details: Mapping[str, Tensor], units: Units
+    ) -> None:
+        """One optimiser update: loss, gradient norm before clipping, the loss's own metrics."""
+        share = 1 / self.accelerator.num_processes
+        self.add("loss", float(value.detach()), share)
+        self.add("grad_norm", norm * share, share)
+        self.top("grad_norm_max", norm)
+        live_BU = units.live_BU
+        for name, detail_BU in details.items():
+            self.add_tensor(name, detail_BU.expand_as(live_BU), live_BU)
+            if name == "ratio" and bool(live_BU.any()):
+                self.top("ratio_max", float(detail_BU.expand_as(live_BU)[live_BU].max()))
+
+    def row(self) -> dict[str, float | None]:
+        """Every metric, reduced over processes; a mean of nothing is None."""
+        sums = self.total({f"sum {name}": value for name, value in self._sums.items()})
+        counts = self.total(self._counts)
+        row: dict[str, float | None] = {}
+        for name, count in counts.items():
+            row[name] = sums[f"sum {name}"] / count if count else None
+        square = row.pop("reward_square", None)
+        if square is not None and row["reward"] is not None:
+            row["reward_std"] = max(square - row["reward"] ** 2, 0.0) ** 0.5
+        for name, value in self._maxima.items():
+            each = torch.tensor([value], dtype=torch.float64, device=self.accelerator.device)
+            row[name] = float(torch.as_tensor(self.accelerator.gather(each)).max())
+        row |= {f"time/{name}": seconds for name, seconds in self._seconds.items()}
+        return row
+
+
+def _equal_groups(rewards: Rewards, group_B: Tensor) -> tuple[float, float]:
+    """How many groups have counted rewards that are all equal, and how many groups there are."""
+    group = group_B.unique(return_inverse=True)[1]
+    number = int(group.max()) + 1 if len(group) else 0
+    total, counted = rewards.total_X.float(), rewards.counted_X
+    low = total.new_full((number,), torch.inf).scatter_reduce(
+        0, group, torch.where(counted, total, torch.inf), "amin"
+    )
+    high = total.new_full((number,), -torch.inf).scatter_reduce(
+        0, group, torch.where(counted, total, -torch.inf), "amax"
+    )
+    return float((low >= high).sum()), float(number)

@@ -1,0 +1,107 @@
+"""The dry run: what a round of a recipe costs, before any weights are loaded."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import torch
+
+from dllmzoo.recipe.recipe import Recipe
+from dllmzoo.training.cost import Plan, flops_of
+from dllmzoo.training.prompts import Codec
+
+EFFICIENCY = 0.3
+"""Share of the measured matrix-product speed that training reaches; a rule of thumb."""
+GUESSED_PROMPT = 200
+"""Prompt tokens assumed where the tokenizer is not on this machine."""
+
+
+def plan(recipe: Recipe) -> Plan:
+    """Forecast of a recipe; reads config and tokenizer, never weights."""
+    config = config_of(recipe)
+    samples, rollout_rows, score_rows, train_rows = _rows(recipe)
+    answer = recipe.sampler.answer_length
+    length = _prompt_length(recipe) + answer
+    total = flops_of(
+        config, recipe.model,
+        [
+            (rollout_rows + score_rows, length, (rollout_rows + score_rows) * answer, False),
+            (train_rows, length, train_rows * answer, True),
+        ],
+    )  # fmt: skip
+    train = recipe.train
+    calls = math.ceil(rollout_rows / train.rollout_batch)
+    calls += math.ceil(score_rows / train.micro_batch) + math.ceil(train_rows / train.micro_batch)
+    updates = 1 if recipe.stage == "sft" else train.passes * train.minibatches
+    return Plan(
+        samples, updates, rollout_rows, score_rows, train_rows, calls, total,
+        total / (EFFICIENCY * machine_speed()), train.rounds,
+    )  # fmt: skip
+
+
+def views_of(recipe: Recipe) -> int:
+    """Views of a sample in one pass."""
+    fixed = recipe.likelihood.num_forwards
+    if fixed is not None:
+        return fixed
+    steps = recipe.sampler.num_steps
+    selected = getattr(recipe.selector, "num_selected", None)
+    return selected(steps) if selected else getattr(recipe.selector, "steps", steps)
+
+
+def config_of(recipe: Recipe) -> Any:
+    """The network's config, without its weights."""
+    from dllmzoo.models._load import family_class, load_tokenizer
+    from dllmzoo.models._source import read_config, resolve
+
+    spec = recipe.model
+    if spec.weights is not None:
+        fields = read_config(resolve(spec.weights))
+        return family_class(fields, spec.name, spec.weights).config_class.from_dict(fields)
+    size = {"vocab_size": len(load_tokenizer(spec.tokenizer or ""))}
+    return family_class({"model_type": spec.name}, spec.name, "model").config_class(
+        **(size | dict(spec.config or {}))
+    )
+
+
+def _rows(recipe: Recipe) -> tuple[int, int, int, int]:
+    """Samples, and model rows that roll out, are scored, and are trained in a round."""
+    train = recipe.train
+    if recipe.stage == "sft":
+        return train.prompts, 0, 0, train.prompts
+    samples, views = train.prompts * train.group_size, views_of(recipe)
+    sampler = recipe.sampler
+    rollout = samples * getattr(sampler, "num_forwards", sampler.num_steps)
+    plans = train.passes if recipe.likelihood.random else 1
+    old = plans if recipe.loss.needs_old else 1
+    reference = plans if recipe.loss.needs_reference else 0
+    shared = recipe.likelihood.shares_masks and not recipe.loss.needs_exact_kl
+    again = train.passes - (1 / train.minibatches if shared else 0)  # sweeps scored afresh
+    scored = samples * views * (old + reference + again)
+    return samples, rollout, round(scored), samples * views * train.passes
+
+
+def _prompt_length(recipe: Recipe) -> int:
+    from dllmzoo.errors import DllmzooError
+    from dllmzoo.models._load import load_tokenizer
+
+    try:
+        tokenizer = load_tokenizer(recipe.model.tokenizer or recipe.model.weights or "")
+    except DllmzooError:
+        return GUESSED_PROMPT
+    codec = Codec(tokenizer, 0, (0,))
+    return max(len(codec.prompt_ids(recipe.task.prompt(e))) for e in recipe.task.test(8))
+
+
+def machine_speed(size: int = 1024, seconds: float = 0.1) -> float:
+    """FLOPs per second of a float32 matrix product on this machine, measured now."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    a = torch.ones(size, size, device=device)
+    best, until = 0.0, time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        start = time.perf_counter()
+        float((a @ a)[0, 0])
+        best = max(best, 2 * size**3 / (time.perf_counter() - start))
+    return best

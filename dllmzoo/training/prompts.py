@@ -1,0 +1,126 @@
+"""Text to token rows and back: the only place where a task meets a tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dllmzoo.errors import TaskError
+from dllmzoo.protocols import Task
+from dllmzoo.records import Example, Key, Prompts
+
+
+@dataclass(frozen=True)
+class Codec:
+    """A tokenizer with the ids of one model.
+
+    Args:
+        tokenizer: a Hugging Face tokenizer.
+        mask_id: of the model.
+        stop_ids: tokens that end an answer; the first one fills an answer's tail.
+        max_length: most tokens of prompt + answer, or None.
+        device: where token tensors are made.
+    """
+
+    tokenizer: Any
+    mask_id: int
+    stop_ids: tuple[int, ...]
+    max_length: int | None = None
+    device: torch.device | str = "cpu"
+
+    def prompt_ids(self, prompt: str | list[dict[str, str]]) -> list[int]:
+        """Token ids of plain text, or of messages through the tokenizer's chat template."""
+        if isinstance(prompt, str):
+            return list(self.tokenizer(prompt, add_special_tokens=False)["input_ids"])
+        if not getattr(self.tokenizer, "chat_template", None):
+            raise TaskError(
+                "the task asks in chat messages, but this tokenizer has no chat template; "
+                "set `task.prompt_style` to plain text or use the tokenizer of an instruct model"
+            )
+        ids = self.tokenizer.apply_chat_template(
+            prompt, add_generation_prompt=True, tokenize=True, return_dict=False
+        )
+        return list(ids)
+
+    def prompts(
+        self,
+        task: Task,
+        examples: Sequence[Example],
+        group_size: int,
+        *,
+        answer_length: int,
+        first: int = 0,
+    ) -> Prompts:
+        """Rows of `examples`, each repeated `group_size` times, left-padded to one width.
+
+        Args:
+            task: renders the prompt.
+            examples: of this process.
+            group_size: G.
+            answer_length: N, for the check against the model's longest sequence.
+            first: index in the round of the first example, before sharding.
+
+        Raises:
+            TaskError: a prompt leaves no room for the answer; prompts are never cut.
+        """
+        ids = [self.prompt_ids(task.prompt(example)) for example in examples]
+        longest = max(map(len, ids), default=0)
+        if self.max_length is not None and longest + answer_length > self.max_length:
+            raise TaskError(
+                f"a prompt of {longest} tokens and an answer of {answer_length} exceed the "
+                f"model's {self.max_length}; shorten `sampler.answer_length` or drop the example"
+            )
+        tokens_PL = torch.full((len(ids), longest), self.stop_ids[0])
+        attend_PL = torch.zeros(len(ids), longest, dtype=torch.bool)
+        for row, tokens in enumerate(ids):
+            tokens_PL[row, longest - len(tokens) :] = torch.tensor(tokens, dtype=torch.long)
+            attend_PL[row, longest - len(tokens) :] = True
+        group_B = first + torch.arange(len(ids)).repeat_interleave(group_size)
+        sample_B = first * group_size + torch.arange(len(ids) * group_size)
+        return Prompts(
+            tokens_PL.repeat_interleave(group_size, 0).to(self.device),
+            attend_PL.repeat_interleave(group_size, 0).to(self.device),
+            group_B.to(self.device),
+            sample_B.to(self.device),
+            [example for example in examples for _ in range(group_size)],
+        )
+
+    def texts(self, tokens_BN: Tensor) -> list[str]:
+        """Answers as text: up to, and without, the first end token; no special tokens."""
+        stops = torch.tensor(self.stop_ids, device=tokens_BN.device)
+        ended_BN = torch.isin(tokens_BN, stops).long().cumsum(1) > 0
+        kept = [
+            row[~ended].tolist() for row, ended in zip(tokens_BN.cpu(), ended_BN.cpu(), strict=True)
+        ]
+        return self.tokenizer.batch_decode(kept, skip_special_tokens=True)
+
+    def demonstrations(
+        self,
+        task: Task,
+        examples: Sequence[Example],
+        key: Key,
+        *,
+        answer_length: int,
+        first: int = 0,
+    ) -> tuple[Prompts, Tensor]:
+        """Prompts and their demonstrations as answer_BN, the tail filled with end tokens.
+
+        Raises:
+            TaskError: a demonstration is longer than the answer canvas.
+        """
+        prompts = self.prompts(task, examples, 1, answer_length=answer_length, first=first)
+        answer_BN = torch.full((len(examples), answer_length), self.stop_ids[0])
+        for row, example in enumerate(examples):
+            text = task.answer(example, key, first + row)
+            ids = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+            if len(ids) > answer_length:
+                raise TaskError(
+                    f"a demonstration has {len(ids)} tokens, the answer canvas {answer_length}; "
+                    f"raise `sampler.answer_length`"
+                )
+            answer_BN[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
+        return prompts, answer_BN.to(self.device)

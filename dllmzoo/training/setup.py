@@ -1,0 +1,150 @@
+"""From a checked recipe to what is trained: networks, optimiser, schedule, processes, codec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from dllmzoo.errors import UsageError
+from dllmzoo.models import _load as loading
+from dllmzoo.models._lora import add_lora, reference_policy
+from dllmzoo.recipe.recipe import Recipe
+from dllmzoo.recipe.sections import Optimizer, Train
+from dllmzoo.training.loop import Budget, Learner, Method
+from dllmzoo.training.prompts import Codec
+from dllmzoo.training.sft import Demonstrations
+
+SCHEDULES = {
+    "constant": "constant_with_warmup",
+    "linear": "linear",
+    "cosine": "cosine",
+    "constant_with_decay": "warmup_stable_decay",
+}
+
+
+def make_accelerator(train: Train) -> Any:
+    """The processes of the run; refuses prompts that cannot be shared evenly.
+
+    Raises:
+        UsageError: `train.prompts` is no multiple of the number of processes.
+    """
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(log_with=list(train.trackers) or None)
+    world = accelerator.num_processes
+    if train.prompts % world:
+        low = train.prompts // world * world
+        raise UsageError(
+            f"train.prompts is {train.prompts}, which {world} processes cannot share evenly; "
+            f"the nearest numbers that fit are {low or world} and {low + world}"
+        )
+    return accelerator
+
+
+def make_learner(
+    recipe: Recipe, accelerator: Any, *, policy: Any = None, tokenizer: Any = None
+) -> Learner:
+    """Load or build the policy, its reference, optimiser and schedule.
+
+    Args:
+        recipe: a checked recipe.
+        accelerator: of the run.
+        policy: a model in memory instead of `model.weights`.
+        tokenizer: the tokenizer that goes with it.
+    """
+    spec = recipe.model
+    if tokenizer is None:
+        tokenizer = loading.load_tokenizer(spec.tokenizer or spec.weights or "")
+    if policy is None:
+        dtype = getattr(torch, spec.dtype)
+        if spec.weights is not None:
+            policy = loading.load_model(spec.weights, dtype=dtype, name=spec.name)
+        else:
+            policy = loading.build_model(spec.name, spec.config or {}, tokenizer, recipe.seed)
+            policy = policy.to(dtype)
+    codec = Codec(
+        tokenizer, policy.mask_id, tuple(policy.stop_ids),
+        getattr(policy.config, "max_sequence_length", None), accelerator.device,
+    )  # fmt: skip
+    if spec.gradient_checkpointing:
+        policy.activation_checkpointing_enable()
+    needed = recipe.stage == "rl" and (recipe.loss.needs_reference or recipe.loss.needs_exact_kl)
+    if spec.lora is not None:
+        policy = add_lora(policy, spec.lora, recipe.seed)
+    policy = policy.to(accelerator.device)
+    reference: Any = reference_policy(policy, spec.reference) if needed else None
+    optimizer = make_optimizer(policy, recipe.optimizer)
+    scheduler = make_scheduler(optimizer, recipe.optimizer, updates(recipe))
+    policy, optimizer = accelerator.prepare(policy, optimizer)
+    return Learner(policy, reference, optimizer, scheduler, accelerator, codec)
+
+
+def make_optimizer(policy: nn.Module, options: Optimizer) -> torch.optim.Optimizer:
+    """AdamW; weight decay on matrices only."""
+    trained = [p for p in policy.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": options.weight_decay},
+        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]],
+        lr=options.lr,
+        betas=options.betas,
+        eps=options.eps,
+    )
+
+
+def make_scheduler(optimizer: torch.optim.Optimizer, options: Optimizer, updates: int) -> Any:
+    """Learning rate as a function of the update counter."""
+    from transformers import get_scheduler
+
+    extra = {}
+    if options.schedule == "constant_with_decay":
+        extra["num_decay_steps"] = max(round(options.decay_share * updates), 1)
+    return get_scheduler(
+        SCHEDULES[options.schedule], optimizer, num_warmup_steps=options.warmup,
+        num_training_steps=updates, scheduler_specific_kwargs=extra,
+    )  # fmt: skip
+
+
+def updates(recipe: Recipe) -> int:
+    """Optimiser updates of the whole run."""
+    train = recipe.train
+    return train.rounds * (1 if recipe.stage == "sft" else train.passes * train.minibatches)
+
+
+def budget_of(recipe: Recipe) -> Budget:
+    """The counts that the loop reads."""
+    train = recipe.train
+    return Budget(
+        train.prompts, train.group_size, train.passes, train.minibatches, train.micro_batch,
+        train.rollout_batch, recipe.optimizer.max_grad_norm,
+    )  # fmt: skip
+
+
+def method_of(recipe: Recipe) -> Method:
+    """The parts that the loop joins."""
+    return Method(
+        recipe.task, recipe.sampler, recipe.selector, recipe.likelihood, recipe.advantage,
+        recipe.loss,
+    )  # fmt: skip
+
+
+def demonstrations_of(recipe: Recipe) -> Demonstrations:
+    """What supervised training reads of a recipe."""
+    sft = recipe.sft
+    return Demonstrations(
+        recipe.task, recipe.sampler.answer_length, sft.schedule, sft.completion_only, sft.min_mask
+    )
+
+
+def parameter_counts(parameters: Iterable[nn.Parameter]) -> tuple[int, int]:
+    """Trainable and all parameters."""
+    trained = total = 0
+    for parameter in parameters:
+        total += parameter.numel()
+        trained += parameter.numel() if parameter.requires_grad else 0
+    return trained, total

@@ -1,0 +1,105 @@
+"""Supervised masked-diffusion training: predict what was masked in demonstrations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dllmzoo.likelihoods._plan import slot_uniform
+from dllmzoo.protocols import Schedule, Task
+from dllmzoo.records import Key, Prompts, Rollout, Views
+from dllmzoo.scoring import replay
+from dllmzoo.training.loop import Budget, Learner
+from dllmzoo.training.meter import Meter
+from dllmzoo.training.update import step
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """What supervised training needs: data, canvas and noise. See `recipe.sections.Sft`."""
+
+    task: Task
+    answer_length: int
+    schedule: Schedule
+    completion_only: bool = True
+    min_mask: float = 0.05
+
+
+def train(
+    data: Demonstrations, budget: Budget, learner: Learner, *, seed: int, rounds: range
+) -> Iterator[tuple[int, Meter, None]]:
+    """Yield each round (one update) with its metrics.
+
+    The loss is the negative ELBO per answer token: masks are drawn at one noise level per row,
+    and the terms of masked slots weigh rate(t) / max(m(t), min_mask).
+    """
+    for round in rounds:
+        meter = Meter(learner.accelerator)
+        rollout = as_rollout(data, *_share(data, budget, learner, Key(seed, round, "prompts")))
+        with meter.time("update"):
+            views = noise(data, rollout, Key(seed, round, "views"))
+            canvas = budget.prompts * (1 if data.completion_only else 0) * data.answer_length
+            total = meter.total({"real": rollout.attend_BL.sum()})["real"]
+            scale = 1 / (canvas or total)
+            worth = float(learner.accelerator.num_processes)
+            learner.accelerator.unwrap_model(learner.policy).train()
+            grad_BKL = -views.weight_BKL * views.score_BKL * scale
+            logprob_BKL = replay(
+                learner.policy, rollout, views, grad_BKL * worth, micro_batch=budget.micro_batch,
+                accelerator=learner.accelerator,
+            )  # fmt: skip
+            value = (grad_BKL * logprob_BKL).sum()
+            norm = step(learner, budget.max_grad_norm, meter.total({"loss": value})["loss"])
+        share = 1 / learner.accelerator.num_processes
+        meter.add("loss", float(value), share)
+        meter.add("grad_norm", norm * share, share)
+        meter.add("masked_share", float(views.score_BKL.sum()), float(rollout.attend_BL.sum()))
+        rows, length = rollout.tokens_BL.shape
+        meter.forward(rows, length, int(views.score_BKL.sum()), backward=True)
+        yield round, meter, None
+
+
+def noise(data: Demonstrations, rollout: Rollout, key: Key) -> Views:
+    """One masked view of each row; masks depend on the key and the row's sample id alone."""
+    sample_B, device = rollout.sample_B, rollout.tokens_BL.device
+    t_B1 = 1 - key.uniform(sample_B, 1).to(device)  # in (0, 1]
+    mask_B1 = data.schedule.mask_prob(t_B1)
+    uniform_BL = slot_uniform(key.sub("slots"), rollout)
+    target_BL = rollout.answer_BL if data.completion_only else rollout.attend_BL
+    hide_BL = (uniform_BL < mask_B1) & target_BL
+    weight_B1 = data.schedule.rate(t_B1) / mask_B1.clamp(min=data.min_mask)
+    one_B1 = torch.ones_like(t_B1)
+    return Views(
+        hide_BL.unsqueeze(1), hide_BL.unsqueeze(1),
+        weight_B1.unsqueeze(2).expand(-1, 1, hide_BL.shape[1]),
+        torch.zeros_like(rollout.tokens_BL).unsqueeze(1),
+        one_B1, one_B1, torch.zeros_like(one_B1, dtype=torch.long),
+    )  # fmt: skip
+
+
+def as_rollout(data: Demonstrations, prompts: Prompts, answer_BN: Tensor) -> Rollout:
+    """Demonstrations as a rollout that no sampler made."""
+    tokens_BL = torch.cat([prompts.tokens_BL, answer_BN], 1)
+    answer_BL = torch.zeros_like(tokens_BL, dtype=torch.bool)
+    answer_BL[:, -answer_BN.shape[1] :] = True
+    zero_BL = torch.zeros_like(tokens_BL, dtype=torch.float)
+    return Rollout(
+        tokens_BL, torch.cat([prompts.attend_BL, torch.ones_like(answer_BN, dtype=torch.bool)], 1),
+        answer_BL, answer_BL, torch.full_like(tokens_BL, -1), zero_BL, zero_BL, zero_BL,
+        zero_BL[:, :0], prompts.group_B, prompts.sample_B, prompts.examples, 0, data,
+    )  # fmt: skip
+
+
+def _share(
+    data: Demonstrations, budget: Budget, learner: Learner, key: Key
+) -> tuple[Prompts, Tensor]:
+    """This process's share of the round's demonstrations."""
+    share = budget.prompts // learner.accelerator.num_processes
+    first = share * learner.accelerator.process_index
+    examples = data.task.draw(budget.prompts, key)[first : first + share]
+    return learner.codec.demonstrations(
+        data.task, examples, key.sub("answers"), answer_length=data.answer_length, first=first
+    )

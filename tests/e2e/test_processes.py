@@ -1,0 +1,109 @@
+"""Runs as separate processes: killed, interrupted, and two at once."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+import dllmzoo
+from tests.runs import metrics, recipe, weights
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def start(file, *words):
+    """`dllmzoo train FILE WORDS` as a process of its own."""
+    command = [sys.executable, "-m", "dllmzoo", "train", str(file), *words]
+    return subprocess.Popen(
+        command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def written(tmp_path, name, **changes):
+    """A recipe file for a run in `tmp_path / name`."""
+    file = tmp_path / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(recipe(tmp_path / name, **changes)))
+    return file
+
+
+def wait_for_rounds(folder, rounds, process, seconds=120):
+    """Until metrics.jsonl has that many lines."""
+    until = time.monotonic() + seconds
+    file = folder / "metrics.jsonl"
+    while time.monotonic() < until and process.poll() is None:
+        if file.exists() and file.read_bytes().count(b"\n") >= rounds:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"no {rounds} rounds: {process.communicate()[0]}")
+
+
+TRAIN = {
+    "rounds": 40, "prompts": 4, "group_size": 4, "micro_batch": 8, "rollout_batch": 8,
+    "save_every": 3,
+}  # fmt: skip
+
+
+@pytest.mark.slow  # three processes, each imports torch and transformers
+def test_kill_9_and_resume_give_the_bits_of_an_uninterrupted_run(tmp_path):
+    whole = start(written(tmp_path, "whole", train=TRAIN))
+    assert whole.wait(timeout=300) == 0, whole.communicate()[0]
+    killed = start(written(tmp_path, "cut", train=TRAIN))
+    wait_for_rounds(tmp_path / "cut", 9, killed)
+    killed.kill()
+    killed.wait()
+    again = start(tmp_path / "cut.yaml", "--resume", "auto")
+    assert again.wait(timeout=300) == 0, again.communicate()[0]
+    assert metrics(tmp_path / "cut") == metrics(tmp_path / "whole")
+    assert weights(tmp_path / "cut") == weights(tmp_path / "whole")
+
+
+@pytest.mark.slow  # a process that imports torch and transformers
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_finishes_the_round_saves_and_exits_130(tmp_path, number):
+    process = start(written(tmp_path, "run", train=TRAIN | {"rounds": 100000}))
+    wait_for_rounds(tmp_path / "run", 3, process)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert "Traceback" not in output and "--resume auto" in output
+    last = metrics(tmp_path / "run")[-1]["round"]
+    assert (tmp_path / "run" / "checkpoints" / f"round-{last:06d}").is_dir()
+
+
+@pytest.mark.slow  # two processes that import torch and transformers
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"train": TRAIN | {"rounds": 3, "minibatches": 3, "passes": 2}},
+        {"stage": "sft", "train": {"rounds": 4, "prompts": 8, "micro_batch": 3}},
+    ],
+    ids=["rl", "sft"],
+)
+def test_two_processes_compute_the_losses_of_one(tmp_path, changes):
+    rows = list(dllmzoo.train(recipe(tmp_path / "one", **changes)))
+    file = written(tmp_path, "two", **changes)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    launch += ["--master-port", str(29600 + os.getpid() % 300)]
+    done = subprocess.run(
+        [*launch, "-m", "dllmzoo", "train", str(file)],
+        env=ENVIRONMENT | {"ACCELERATE_USE_CPU": "true"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    two = metrics(tmp_path / "two")
+    assert [row["round"] for row in two] == [row["round"] for row in rows]
+    for one, other in zip(rows[1:], two[1:], strict=True):
+        assert other["loss"] == pytest.approx(one["loss"], abs=1e-5)
+        assert other["grad_norm"] == pytest.approx(one["grad_norm"], rel=1e-3)
+        for name in ("reward", "entropy", "rollout/solved_rate"):
+            if name in one:
+                assert other[name] == pytest.approx(one[name], abs=1e-5)
+    manifest = json.loads((tmp_path / "two" / "manifest.json").read_text())
+    assert manifest["machine"]["processes"] == 2

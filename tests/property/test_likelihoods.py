@@ -1,0 +1,29 @@
+"""Laws of every registered likelihood; a new one is tested the moment its file exists."""
+
+import pytest
+from hypothesis import given, settings
+
+from dllmzoo.laws import LAWS, check_likelihood, hold
+from dllmzoo.zoo import LIKELIHOODS
+from tests.strategies import cases
+
+
+@pytest.mark.parametrize("law", LAWS["likelihood"].values(), ids=lambda law: law.name)
+@pytest.mark.parametrize("name", LIKELIHOODS.names())
+@settings(max_examples=25)
+@given(case=cases())
+def test_every_likelihood_obeys_the_laws(name, law, case):
+    hold(LIKELIHOODS.get(name), law, case)
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS.names())
+def test_exemptions_are_real_and_nothing_is_passed_over(name):
+    report = check_likelihood(LIKELIHOODS.get(name))
+    named = {law.partition(" if ")[0] for law in report.exempt}
+    assert {*report.held, *report.silent, *named} == set(LAWS["likelihood"])
+    assert report.held
+
+
+def test_no_law_is_silent_about_every_likelihood():
+    held = {law for name in LIKELIHOODS.names() for law in check_likelihood(LIKELIHOODS.get(name)).held}
+    assert held == set(LAWS["likelihood"])

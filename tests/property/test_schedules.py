@@ -1,0 +1,28 @@
+"""Laws of every registered schedule; a new one is tested the moment its file exists."""
+
+import pytest
+from hypothesis import given
+
+from dllmzoo.laws import LAWS, check_schedule, hold
+from dllmzoo.zoo import SCHEDULES
+from tests.strategies import cases
+
+
+@pytest.mark.parametrize("law", LAWS["schedule"].values(), ids=lambda law: law.name)
+@pytest.mark.parametrize("name", SCHEDULES.names())
+@given(case=cases())
+def test_every_schedule_obeys_the_laws(name, law, case):
+    hold(SCHEDULES.get(name), law, case)
+
+
+@pytest.mark.parametrize("name", SCHEDULES.names())
+def test_exemptions_are_real_and_nothing_is_passed_over(name):
+    report = check_schedule(SCHEDULES.get(name))
+    named = {law.partition(" if ")[0] for law in report.exempt}
+    assert {*report.held, *report.silent, *named} == set(LAWS["schedule"])
+    assert report.held
+
+
+def test_no_law_is_silent_about_every_schedule():
+    held = {law for name in SCHEDULES.names() for law in check_schedule(SCHEDULES.get(name)).held}
+    assert held == set(LAWS["schedule"])
