@@ -240,8 +240,8 @@ def card(kind: str, name: str) -> dict[str, Any]:
     return asdict(_read(kind, path(kind, name)))
 
 
-def cards(kind: str) -> list[Card]:
-    """Every card of a folder of registry/, by name.
+def cards(kind: str) -> list[Any]:
+    """Every card of a folder of registry/, by name, as `CARDS` says.
 
     Raises:
         RecipeError: all problems of the first file that has some.
@@ -282,14 +282,15 @@ def _files(kind: str) -> dict[str, Path]:
 
 
 def _read(kind: str, file: Path) -> Any:
-    from dllmzoo.recipe.build import FAILED, fill
+    from dllmzoo.recipe._explain import in_order
+    from dllmzoo.recipe.build import fill
     from dllmzoo.recipe.document import read
 
     problems: list[Any] = []
     node = read(file)
     made = fill(_checked(CARDS[kind]), node, (), problems, f"a card of {kind}")
-    if made is FAILED or problems:
-        raise RecipeError(problems)
+    if problems:
+        raise RecipeError(in_order(problems))
     return made
 
 

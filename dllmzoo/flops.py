@@ -46,7 +46,7 @@ class Shape:
         width: D.
         attention: width of the queries over all heads, H*E.
         vocabulary: V, columns of the logits.
-        linears: of one block.
+        linears: of one block: queries, keys, values, then the others in order.
         prefix: full name of the first block.
     """
 
@@ -94,7 +94,7 @@ def flops_backward(
     """FLOPs of the backward pass that belongs to such a forward.
 
     Every product costs two: the gradients of both its factors. With adapters the frozen weights
-    have no gradient, and nothing flows below the first block's adapters.
+    have no gradient, and nothing flows below the first adapter unless blocks are checkpointed.
 
     Args:
         config: of a registered family.
@@ -102,24 +102,27 @@ def flops_backward(
         length: L, padding included.
         logits: S, slots of all rows together whose logits were asked for; None = all of them.
         lora: adapters; the rest of the network is frozen.
-        checkpointing: the blocks run forward once more.
+        checkpointing: the blocks run forward once more, but for the last product of each.
     """
     forward = flops_forward(config, rows, length, logits, lora=lora)
     shape = shape_of(config)
     tokens = rows * length
     scored = tokens if logits is None else logits
-    again = forward - _head(shape, scored) if checkpointing else 0
+    adapted = _adapted(config, shape, lora)
+    again = 0
+    if checkpointing:
+        queries = (shape.layers - 1) * tokens + scored
+        again = forward - _head(shape, scored) - queries * _last_product(shape, adapted)
     if lora is None:
         return 2 * forward + again
-    adapted = _adapted(config, shape, lora)
     total = _head(shape, scored)
-    flows = False  # whether a gradient must reach what a layer reads: not below the first adapter
+    flows = checkpointing  # whether a gradient must reach what a layer reads; peft asks for it then
     for block in range(shape.layers):
         queries = scored if block == shape.layers - 1 else tokens
+        q, k, v = (flows or layer.name in adapted for layer in shape.linears[:3])
+        total += (q + k + v + (q or k)) * _attention(shape, queries, length) // 2
         for stage in range(4):
             here = [layer for layer in shape.linears if layer.stage == stage]
-            if stage == 1 and flows:
-                total += 2 * _attention(shape, queries, length)
             for layer in here:
                 seen = tokens if layer.every else queries
                 rank = adapted.get(layer.name, 0)
@@ -130,17 +133,18 @@ def flops_backward(
 
 
 def shape_of(config: Any) -> Shape:
-    """The shape of a config of a registered family.
+    """The shape of a config of a registered family, or of one derived from it.
 
     Raises:
         ModelError: nobody has written the formulas of its family.
     """
-    if config.model_type not in SHAPES:
-        raise ModelError(
-            f"no FLOP formulas for the family {config.model_type!r}; there are those of "
-            f"{', '.join(SHAPES)}. Add a function to SHAPES in dllmzoo/flops.py"
-        )
-    return SHAPES[config.model_type](config)
+    for cls in type(config).__mro__:
+        if (found := SHAPES.get(getattr(cls, "model_type", ""))) is not None:
+            return found(config)
+    raise ModelError(
+        f"no FLOP formulas for the family {config.model_type!r}; there are those of "
+        f"{', '.join(SHAPES)}. Add a function to SHAPES in dllmzoo/flops.py"
+    )
 
 
 def _llada(config: Any) -> Shape:
@@ -177,6 +181,12 @@ def _linear(layer: Linear, tokens: int, queries: int, adapted: dict[str, int]) -
 def _attention(shape: Shape, queries: int, length: int) -> int:
     """Scores and mixture: every query meets every key of its row."""
     return 2 * 2 * queries * length * shape.attention
+
+
+def _last_product(shape: Shape, adapted: dict[str, int]) -> int:
+    """What a checkpointed block need not repeat for a token: nothing is saved after it."""
+    last = shape.linears[-1]
+    return 2 * adapted.get(last.name, last.inputs) * last.outputs
 
 
 def _head(shape: Shape, scored: int) -> int:

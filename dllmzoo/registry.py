@@ -130,6 +130,7 @@ class Registry(Generic[T]):
             cls: None registers nothing, but forgets whatever the block registers.
         """
         self._load_built_in()  # or the block would forget those that it is the first to look up
+        self._load_built_in()  # a module is imported once: registered inside, it would be forgotten
         before = dict(self._objects), dict(self._aliases), self._replacing
         self._replacing = True
         try:

@@ -220,6 +220,8 @@ def _chunks(
     if wide:
         at_BKL = at_BKL | (views.hide_BKL & at_BKL.any(2, keepdim=True))
     row_R, view_R = at_BKL.any(2).nonzero(as_tuple=True)
+    if len(row_R) == 0:
+        return
     for row, view in zip(row_R.split(micro_batch), view_R.split(micro_batch), strict=True):
         yield _chunk(rollout, views, row, view, at_BKL[row, view], mask_id)
 

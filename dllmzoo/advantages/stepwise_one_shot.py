@@ -71,11 +71,14 @@ class StepwiseOneShot:
     per_step: ClassVar[bool] = True
     needs_group: ClassVar[bool] = True
     exempt: ClassVar[dict[str, str]] = {
-        "equal_rewards_give_zero": "not with `centre: own` or `standard_returns`, which leave the "
-        "guesses uncentred, as options of the release do (arXiv:2603.12554); holds by default",
-        "groups_sum_to_zero": "not with `centre: own` or `standard_returns`, nor at each rank with "
-        "`centre: step`; holds by default",
-        "shift": "not with `centre: own`, whose guesses keep the constant; holds by default",
+        "equal_rewards_give_zero if centre=own": "the guesses keep their mean, as in the release",
+        "equal_rewards_give_zero if standard_returns=true": "the gain over the guess keeps its "
+        "mean, as in the release",
+        "groups_sum_to_zero if centre=own": "the guesses keep their mean, as in the release",
+        "groups_sum_to_zero if standard_returns=true": "the gain over the guess keeps its mean, "
+        "as in the release",
+        "groups_sum_to_zero if centre=step": "means are over equal steps, sums over equal ranks",
+        "shift if centre=own": "a constant added to every reward stays in the guesses",
     }
 
     def __call__(

@@ -79,9 +79,7 @@ def locate(spec: str) -> Path | dict[str, Any] | None:
     known = sorted({*catalogue.names("weights"), *catalogue.names("models")})
     close = difflib.get_close_matches(spec, known, n=2, cutoff=0.5)
     guess = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-    raise ModelError(
-        f"{spec!r} is neither a folder, nor a card, nor a hub id (owner/name){guess}"
-    )
+    raise ModelError(f"{spec!r} is neither a folder, nor a card, nor a hub id (owner/name){guess}")
 
 
 def config_of(where: Path | Mapping[str, Any] | None) -> dict[str, Any]:

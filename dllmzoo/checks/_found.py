@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from dllmzoo.errors import Problem
 from dllmzoo.recipe._explain import in_order
@@ -10,12 +11,31 @@ from dllmzoo.recipe.recipe import Recipe
 
 
 class Found:
-    """Problems of one recipe."""
+    """Problems of one recipe.
 
-    def __init__(self, recipe: Recipe) -> None:
+    Args:
+        recipe: as far as it could be built.
+        known: problems of single keys, found before; nothing is concluded from those keys.
+    """
+
+    def __init__(self, recipe: Recipe, known: Sequence[Problem] = ()) -> None:
         """Nothing found yet."""
         self.recipe = recipe
+        self.known = {problem.path for problem in known}
         self.problems: list[Problem] = []
+
+    def sound(self, *paths: str) -> bool:
+        """Whether nothing is wrong with any of these keys, nor with what they are part of."""
+        for path in paths:
+            steps = path.split(".")
+            above = {".".join(steps[:i]) for i in range(1, len(steps) + 1)}
+            if self.known & (above | {f"{steps[0]}.name"}):
+                return False
+            written = self.recipe.document.children.get(steps[0])
+            unbuilt = getattr(self.recipe, steps[0], None) is None
+            if unbuilt and written is not None and written.value is not None:
+                return False
+        return True
 
     def add(self, path: str, message: str, hint: str = "") -> None:
         """A problem at a dotted key, or at the nearest key above it that is written."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ from dllmzoo.zoo import MODELS
 def check_model(recipe: Recipe, found: Found) -> Network:
     """Problems of the model section; what is known of the network, for the task's checks."""
     model = recipe.model
+    if not found.sound("model.weights", "model.config", "model.tokenizer"):
+        return Network()
     if model.weights is None and model.config is None:
         found.add(
             "model",
@@ -58,7 +61,8 @@ def _from_nothing(recipe: Recipe, found: Found) -> Network:
         return Network()
     vocabulary = _vocabulary(recipe, found)
     fields = dict(model.config or {})
-    cls: Any = MODELS.get(model.name).config_class
+    family: Any = MODELS.get(model.name)
+    cls = family.config_class
     known = config_fields(cls)
     for name in fields:
         if name not in known:
@@ -97,8 +101,6 @@ def _from_nothing(recipe: Recipe, found: Found) -> Network:
 
 def config_fields(cls: Any) -> set[str]:
     """Fields that a family's config gives a meaning."""
-    import inspect
-
     parameters = inspect.signature(cls.__init__).parameters.values()
     named = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD} - {"self"}
     return named | set(getattr(cls, "fixed_fields", ()))
@@ -150,16 +152,16 @@ def _ids(
         return
     if isinstance(rows, int) and not 0 <= mask_id < rows:
         found.add("model.weights", f"mask_token_id {mask_id} is none of the {rows} embeddings")
+    family = str(config.get("model_type")).lower()
     for card in catalogue.cards("models"):
-        same = isinstance(card, catalogue.ModelCard) and card.vocab_size == size
-        if same and card.family == str(config.get("model_type")).lower():
-            if card.mask_token_id not in (None, mask_id):
-                found.add(
-                    "model.weights",
-                    f"mask_token_id is {mask_id}, and the public vocabulary of {size} tokens has "
-                    f"its mask at {card.mask_token_id}",
-                    f"see the card {card.name}",
-                )
+        public = card.family == family and card.vocab_size == size
+        if public and card.mask_token_id not in (None, mask_id):
+            found.add(
+                "model.weights",
+                f"mask_token_id is {mask_id}, and the public vocabulary of {size} tokens has its "
+                f"mask at {card.mask_token_id}",
+                f"see the card {card.name}",
+            )
             break
     if vocabulary is None:
         return

@@ -17,82 +17,93 @@ from dllmzoo.zoo import ADVANTAGES, LIKELIHOODS, LOSSES, SELECTORS
 
 def check_parts(recipe: Recipe, found: Found) -> None:
     """What one part needs and another does not give."""
-    _steps(recipe, found)
-    _units(recipe, found)
-    _reference(recipe, found)
+    if found.sound("likelihood", "selector"):
+        _selector(recipe, found)
+    if found.sound("likelihood", "sampler"):
+        _recording(recipe, found)
+    if found.sound("likelihood.unit", "advantage"):
+        _credit(recipe, found)
+    if found.sound("likelihood.unit", "loss"):
+        _units(recipe, found)
+    if found.sound("likelihood", "loss.kl", "loss.kl_coef"):
+        _exact_kl(recipe, found)
+    if found.sound("loss.kl", "loss.kl_coef", "model.reference", "model.lora"):
+        _reference(recipe, found)
 
 
-def _steps(recipe: Recipe, found: Found) -> None:
-    sampler, selector, likelihood = recipe.sampler, recipe.selector, recipe.likelihood
-    advantage = recipe.advantage
-    uses_steps = getattr(likelihood, "uses_steps", False)
-    scored, judged = name_of(likelihood), name_of(advantage)
-    with_steps = _names(LIKELIHOODS, lambda cls: getattr(cls, "uses_steps", False))
-    if selector is not None and not uses_steps:
+def _selector(recipe: Recipe, found: Found) -> None:
+    uses_steps, scored = _uses_steps(recipe), name_of(recipe.likelihood)
+    if recipe.selector is not None and not uses_steps:
         found.add(
             "selector",
             f"likelihood {scored} uses no denoising steps, so nothing reads the selector",
-            f"remove the selector, or use a likelihood that does: {with_steps}",
+            f"remove the selector, or use a likelihood that does: {_with_steps()}",
         )
-    if selector is None and uses_steps:
+    if recipe.selector is None and uses_steps:
         found.add(
             "likelihood",
             f"likelihood {scored} scores chosen denoising steps, and no selector chooses them",
             f"add selector: {{name: ..., steps: ...}}; there are: {', '.join(SELECTORS.names())}",
         )
-    if uses_steps and not getattr(sampler, "records_steps", True):
+
+
+def _recording(recipe: Recipe, found: Found) -> None:
+    if _uses_steps(recipe) and not getattr(recipe.sampler, "records_steps", True):
         found.add(
             "sampler",
-            f"sampler {name_of(sampler)} records no denoising steps, which likelihood {scored} "
-            f"scores",
+            f"sampler {name_of(recipe.sampler)} records no denoising steps, which likelihood "
+            f"{name_of(recipe.likelihood)} scores",
             "use a sampler that writes answers step by step, or a likelihood without steps",
         )
-    if uses_steps:
-        without = _names(ADVANTAGES, lambda cls: not getattr(cls, "needs_previews", False))
-    else:
-        without = _names(ADVANTAGES, lambda cls: not _of_steps(cls))
-    if not uses_steps and getattr(advantage, "needs_previews", False):
+
+
+def _credit(recipe: Recipe, found: Found) -> None:
+    likelihood, advantage, uses_steps = recipe.likelihood, recipe.advantage, _uses_steps(recipe)
+    judged, scored = name_of(advantage), name_of(likelihood)
+    hint = f"use likelihood {_with_steps()} with a selector, or advantage {_without_steps()}"
+    if getattr(advantage, "needs_previews", False) and not uses_steps:
         found.add(
             "advantage",
             f"advantage {judged} compares with one-shot guesses of chosen denoising steps, and "
             f"likelihood {scored} has no steps",
-            f"use likelihood {with_steps} with a selector, or advantage {without}",
+            hint,
         )
-    elif getattr(advantage, "per_step", False):
-        unit = getattr(likelihood, "unit", "sequence")
-        if not uses_steps or unit not in ("step", "slot"):
-            found.add(
-                "advantage",
-                f"advantage {judged} judges single denoising steps, and the units of likelihood "
-                f"{scored} are {unit}s",
-                f"use likelihood {with_steps} with unit step or slot, or advantage "
-                f"{_names(ADVANTAGES, lambda cls: not _of_steps(cls))}",
-            )
-
-
-def _of_steps(cls: Any) -> bool:
-    return getattr(cls, "needs_previews", False) or getattr(cls, "per_step", False)
+        return
+    unit = getattr(likelihood, "unit", "sequence")
+    if getattr(advantage, "per_step", False) and not (uses_steps and unit in ("step", "slot")):
+        found.add(
+            "advantage",
+            f"advantage {judged} judges single denoising steps, and likelihood {scored} gives one "
+            f"log-prob per {unit}",
+            hint,
+        )
 
 
 def _units(recipe: Recipe, found: Found) -> None:
-    loss, likelihood = recipe.loss, recipe.likelihood
-    unit = getattr(likelihood, "unit", "sequence")
+    loss, unit = recipe.loss, getattr(recipe.likelihood, "unit", "sequence")
     units = getattr(loss, "units", None)
-    if units is not None and unit not in units:
-        fitting = _names(LOSSES, lambda cls: unit in getattr(cls, "units", (unit,)))
-        found.add(
-            "loss",
-            f"loss {name_of(loss)} is made for units {' and '.join(sorted(units))}, and likelihood "
-            f"{name_of(likelihood)} gives one log-prob per {unit}",
-            f"use a likelihood of those units, or a loss for this one: {fitting}",
-        )
-    if getattr(loss, "needs_exact_kl", False) and not getattr(likelihood, "linear", True):
+    if units is None or unit in units:
+        return
+    fitting = _names(LOSSES, lambda cls: unit in getattr(cls, "units", (unit,)))
+    others = _names(LIKELIHOODS, lambda cls: getattr(cls, "unit", None) in units)
+    found.add(
+        "loss",
+        f"loss {name_of(loss)} works per {' or '.join(sorted(units))}, and likelihood "
+        f"{name_of(recipe.likelihood)} gives one log-prob per {unit}",
+        f"use a loss for that: {fitting}; or another likelihood: {others}",
+    )
+
+
+def _exact_kl(recipe: Recipe, found: Found) -> None:
+    if getattr(recipe.loss, "needs_exact_kl", False) and not getattr(
+        recipe.likelihood, "linear", True
+    ):
+        adding = _names(LIKELIHOODS, lambda cls: getattr(cls, "linear", True))
         found.add(
             "loss.kl",
             f"an exact KL needs log-probs that are plain sums over tokens, and those of likelihood "
-            f"{name_of(likelihood)} are weighted",
-            "use kl: k3, or a likelihood that adds up tokens: "
-            + _names(LIKELIHOODS, lambda cls: getattr(cls, "linear", True)),
+            f"{name_of(recipe.likelihood)} are weighted",
+            f"use kl: k3, or a likelihood that adds up tokens: {adding}",
         )
 
 
@@ -116,8 +127,9 @@ def _reference(recipe: Recipe, found: Found) -> None:
 def check_counts(recipe: Recipe, found: Found) -> None:
     """Steps, groups and minibatches that do not fit each other."""
     train, selector = recipe.train, recipe.selector
-    P, G = train.prompts, train.group_size
-    if G == 1 and getattr(recipe.advantage, "needs_group", False):
+    P, M = train.prompts, train.minibatches
+    needs_group = getattr(recipe.advantage, "needs_group", False)
+    if found.sound("advantage", "train.group_size") and needs_group and train.group_size == 1:
         same = f"prompts: {P // 2}, group_size: 2 (as many sequences), or " if P > 1 else ""
         found.add(
             "train.group_size",
@@ -126,13 +138,15 @@ def check_counts(recipe: Recipe, found: Found) -> None:
             f"nearest: {same}prompts: {P}, group_size: 2",
         )
     T, K = getattr(recipe.sampler, "num_steps", None), getattr(selector, "steps", None)
-    if isinstance(T, int) and isinstance(K, int) and K > T:
+    known = found.sound("sampler.steps", "sampler.answer_length", "selector.steps")
+    if known and isinstance(T, int) and isinstance(K, int) and K > T:
         found.add(
             "selector.steps",
-            f"{K} of {T} denoising steps cannot be chosen: the sampler runs {T}",
+            f"the sampler runs {T} denoising steps, so {K} cannot be chosen",
             f"use selector.steps: {T} or less, or sampler.steps: {K}",
         )
-    M = train.minibatches
+    if not found.sound("train.prompts", "train.minibatches"):
+        return
     if M > P:
         found.add(
             "train.minibatches",
@@ -155,7 +169,7 @@ def check_evaluation(recipe: Recipe, found: Found) -> None:
     wanted = [("evaluate.steps", evaluation.steps)]
     wanted += [("evaluate.also_steps", steps) for steps in evaluation.also_steps]
     for path, steps in wanted:
-        if steps is None:
+        if steps is None or not found.sound(path, "sampler"):
             continue
         if not is_dataclass(sampler) or "steps" not in {each.name for each in fields(sampler)}:
             found.add(path, f"sampler {name_of(sampler)} takes no steps", "remove the key")
@@ -166,6 +180,19 @@ def check_evaluation(recipe: Recipe, found: Found) -> None:
             said = getattr(error, "errors", lambda: [])()
             reason = said[0].get("ctx", {}).get("error", said[0]["msg"]) if said else error
             found.add(path, f"the sampler cannot take {steps} steps: {reason}")
+
+
+def _uses_steps(recipe: Recipe) -> bool:
+    return getattr(recipe.likelihood, "uses_steps", False)
+
+
+def _with_steps() -> str:
+    return _names(LIKELIHOODS, lambda cls: getattr(cls, "uses_steps", False))
+
+
+def _without_steps() -> str:
+    needy = ("needs_previews", "per_step")
+    return _names(ADVANTAGES, lambda cls: not any(getattr(cls, each, False) for each in needy))
 
 
 def _names(registry: Registry[Any], wanted: Callable[[Any], bool]) -> str:

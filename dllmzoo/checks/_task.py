@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dllmzoo.checks._files import Network
 from dllmzoo.checks._found import Found
 from dllmzoo.errors import DllmzooError
@@ -13,7 +15,10 @@ LOOKED_AT = 4
 
 def check_task(recipe: Recipe, found: Found, network: Network) -> None:
     """Ask the task about its data; look at prompts where that costs nothing."""
+    if not found.sound("task"):
+        return
     answer = getattr(recipe.sampler, "answer_length", None)
+    answer = answer if found.sound("sampler.answer_length") else None
     longest = network.longest
     if longest is not None and isinstance(answer, int) and answer >= longest:
         found.add(
@@ -38,7 +43,7 @@ def check_task(recipe: Recipe, found: Found, network: Network) -> None:
     _prompts(prompts, answer, found, network)
 
 
-def _prompts(prompts: list, answer: int | None, found: Found, network: Network) -> None:
+def _prompts(prompts: list[Any], answer: int | None, found: Found, network: Network) -> None:
     vocabulary = network.vocabulary
     if vocabulary is None:
         return

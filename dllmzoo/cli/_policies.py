@@ -38,15 +38,46 @@ def source_of(spec: str) -> Source:
     """Where the weights of a run, a folder of a run, a model folder or a card are.
 
     Raises:
-        UsageError: a run without final weights.
+        UsageError: a run without final weights, or nothing of that name.
     """
     path = Path(spec)
     if (path / RECIPE_FILE).is_file():
         from dllmzoo.training.export import weights_of
 
         return Source(spec, weights_of(spec), path)
+    if not path.is_dir():
+        refuse_what_is_nowhere(spec)
     parent = path.resolve().parent
     return Source(spec, spec, parent if (parent / RECIPE_FILE).is_file() else None)
+
+
+def refuse_what_is_nowhere(spec: str) -> None:
+    """Raise unless a word that is no folder may be a card or a hub id.
+
+    A hub id is `owner/name`; a path below a folder that is here was meant as a path.
+
+    Raises:
+        UsageError: names what is nearest.
+    """
+    cards = kinds.summaries("weights")
+    path = Path(spec)
+    if spec in cards:
+        return
+    if path.exists():
+        raise UsageError(f"{spec} is a file; give a run folder or a model folder")
+    if path.parent != Path(".") and path.parent.is_dir():
+        beside = sorted(each.name for each in path.parent.iterdir() if each.is_dir())
+        raise UsageError(
+            f"there is no folder {spec}.{kinds.guess(path.name, beside)} {path.parent} holds: "
+            f"{', '.join(beside) or 'no folder'}"
+        )
+    if spec.startswith((".", "/", "~")):
+        raise UsageError(f"there is no folder {spec}")
+    if spec.count("/") != 1:
+        raise UsageError(
+            f"{spec!r} is neither a folder, nor a card, nor a hub id (owner/name)."
+            f"{kinds.guess(spec, cards)} Cards: {', '.join(cards)}"
+        )
 
 
 def recipe_for(

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dllmzoo.errors import RecipeError
-
 if TYPE_CHECKING:
     from dllmzoo.recipe import Recipe
 
@@ -38,10 +36,6 @@ def load_checked(source: str | Path, overrides: Sequence[str] = (), *, smoke: bo
     Raises:
         RecipeError: all problems at once.
     """
-    from dllmzoo.checks import check
-    from dllmzoo.recipe import load
+    from dllmzoo import checks
 
-    recipe = load(source, overrides, smoke=smoke)
-    if problems := check(recipe):
-        raise RecipeError(problems)
-    return recipe
+    return checks.load_checked(source, overrides, smoke=smoke)

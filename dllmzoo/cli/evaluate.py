@@ -76,6 +76,8 @@ def evaluate_model(
     recipe = policies.recipe_for(source, named[0] if named else None, changes, task=task)
     for notice in recipe.notices:
         out.warn(f"note: {notice}")
+    if any(word.startswith("sampler.temperature=") for word in changes):
+        out.warn("note: eval is greedy; sampler.temperature is read by `dllmzoo train` only")
     file = output or new_file(source, recipe)
     if file.exists() and not overwrite:
         raise UsageError(f"{file} is there already; replace it with --overwrite")

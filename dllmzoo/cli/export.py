@@ -9,6 +9,7 @@ import typer
 
 from dllmzoo.cli import _output as out
 from dllmzoo.cli._app import app
+from dllmzoo.cli._policies import source_of
 
 
 @app.command("export")
@@ -25,9 +26,10 @@ def export_model(
     ] = False,
 ) -> None:
     """Write weights, config and tokenizer in the public format of the model family."""
+    source = source_of(model)
     from dllmzoo.training.export import export
 
-    export(model, folder, merge=merge)
+    export(source.weights, folder, merge=merge)
     for file in sorted(folder.iterdir()):
         out.say(f"wrote {file} ({file.stat().st_size / 2**20:.1f} MiB)")
     out.say(f"load it: dllmzoo.load_model({str(folder)!r})")

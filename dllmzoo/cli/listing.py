@@ -21,11 +21,16 @@ PLUGIN_HELP = "A file or module of your own components; may be repeated."
 def list_names(
     kind: Annotated[
         str | None,
-        typer.Argument(help=f"One of: {', '.join(kinds.ALL)}; or a pattern over all of them."),
+        typer.Argument(
+            metavar="[KIND]",
+            help=f"One of: {', '.join(kinds.ALL)}; or a pattern over all of them.",
+        ),
     ] = None,
     pattern: Annotated[
         str | None,
-        typer.Argument(help="A name with wildcards (`*entropy*`), or a part of a name."),
+        typer.Argument(
+            metavar="[PATTERN]", help="A name with wildcards (`*entropy*`), or a part of a name."
+        ),
     ] = None,
     plugin: Annotated[list[str] | None, typer.Option(help=PLUGIN_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

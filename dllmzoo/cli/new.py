@@ -24,8 +24,12 @@ NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 @app.command("new")
 def new_component(
-    kind: Annotated[str, typer.Argument(help=f"One of: {', '.join(kinds.COMPONENTS)}.")],
-    name: Annotated[str, typer.Argument(help="Of the component, in snake_case: `last_steps`.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help=f"One of: {', '.join(kinds.COMPONENTS)}.")
+    ],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Of the component, in snake_case: `last_steps`.")
+    ],
     folder: Annotated[
         Path | None,
         typer.Option(

@@ -26,10 +26,11 @@ _SECTION = re.compile(r"^(?:Args|References|Raises):\n(?:[ \t]+.*\n?|\n)*", re.M
 @app.command("show")
 def show_one(
     kind: Annotated[
-        str, typer.Argument(help=f"One of: {', '.join(kinds.ALL)}; may be left out.")
+        str,
+        typer.Argument(metavar="[KIND]", help=f"One of: {', '.join(kinds.ALL)}; may be left out."),
     ],
     name: Annotated[
-        str | None, typer.Argument(help="Of the component, recipe or card.", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="Of the component, recipe or card.")
     ] = None,
     plugin: Annotated[list[str] | None, typer.Option(help=PLUGIN_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

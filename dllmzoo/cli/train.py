@@ -29,7 +29,7 @@ LINES = 20
 @app.command("train")
 def train_recipe(
     ctx: typer.Context,
-    recipe: Annotated[str, typer.Argument(help=recipes.RECIPE_HELP, show_default=False)],
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help=recipes.RECIPE_HELP)],
     overrides: Annotated[
         list[str] | None,
         typer.Argument(metavar="[KEY=VALUE]...", help=recipes.OVERRIDES_HELP, show_default=False),

@@ -189,12 +189,3 @@ def zero_weight_is_group_relative(advantage: Advantage, case: Case) -> None:
         final = given.credit(ADVANTAGES.get("group_relative")())
         same(found, final.expand_as(found), "advantage with weight 0")
 
-
-@law("advantage")
-def inputs_are_read_only(advantage: Advantage, case: Case) -> None:
-    """The rewards it is given stay as they are."""
-    given = scored(advantage, case)
-    final_B, preview_BKG = given.final_B.clone(), given.preview_BKG.clone()
-    given.credit(advantage)
-    same(given.final_B, final_B, "the rewards afterwards")
-    same(given.preview_BKG, preview_BKG, "the previews afterwards")

@@ -109,8 +109,8 @@ class Slots(NamedTuple):
         return cos, sin
 
     def _pack_angle(self, angle: Tensor) -> Tensor:
-        angle_BLF = angle.squeeze(1).expand(self.rows, -1, -1)
-        return self.pack(self.take(angle_BLF)).unsqueeze(1)
+        repeated = angle.squeeze(1).expand(self.rows, -1, -1)
+        return self.pack(self.take(repeated)).unsqueeze(1)
 
     def take(self, x_BLD: Tensor) -> Tensor:
         """The chosen slots, (S, D)."""
@@ -123,7 +123,7 @@ class Slots(NamedTuple):
             x_SD = empty.index_copy(0, self.place_S, x_SD)
         return x_SD.view(self.rows, self.most, -1)
 
-    def unpack(self, x_BMD: Tensor) -> Tensor:
-        """The inverse of `pack`, (S, D)."""
-        x = x_BMD.flatten(0, 1)
+    def unpack(self, x: Tensor) -> Tensor:
+        """The inverse of `pack`: (B, M, D) in, (S, D) out."""
+        x = x.flatten(0, 1)
         return x if self.place_S is None else x.index_select(0, self.place_S)

@@ -121,6 +121,7 @@ class LLaDAConfig(PreTrainedConfig):
     ) -> None:
         others.pop("tie_word_embeddings", None)  # `weight_tying` says it
         fixed = {name: others.pop(name, allowed[0]) for name, allowed in FIXED.items()}
+        foreign = {name: others.pop(name) for name in ABSENT if others.get(name) is not None}
         super().__init__(**others)
         self.d_model, self.n_layers = d_model, n_layers
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
@@ -134,7 +135,10 @@ class LLaDAConfig(PreTrainedConfig):
         self.init_fn, self.init_std, self.use_cache = init_fn, init_std, use_cache
         for name, value in fixed.items():
             setattr(self, name, value)
-        if problems := self.problems():
+        if problems := [
+            *(f"{name} is {value!r}, must be absent" for name, value in foreign.items()),
+            *self.problems(),
+        ]:
             raise ModelError(
                 "this LLaDA config describes a network that is not built here:\n  "
                 + "\n  ".join(problems)
@@ -195,11 +199,6 @@ class LLaDAConfig(PreTrainedConfig):
             + HINTS.get(name, "")
             for name, allowed in FIXED.items()
             if not _among(getattr(self, name), allowed)
-        ]
-        found += [
-            f"{name} is {value!r}, must be absent"
-            for name in ABSENT
-            if (value := getattr(self, name, None)) is not None
         ]
         return found + self._value_problems() + self._shape_problems() + self._token_problems()
 

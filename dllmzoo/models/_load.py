@@ -29,7 +29,7 @@ from dllmzoo.models._tokenizer import character_tokenizer
 from dllmzoo.records import Key
 from dllmzoo.zoo import MODELS
 
-CHARACTERS = "characters:"
+CHARACTERS, TOKENIZER = "characters:", "tokenizer_config.json"
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
@@ -134,11 +134,13 @@ def load_tokenizer(spec: str | Path) -> PreTrainedTokenizerBase:
     """
     if isinstance(spec, str) and spec.startswith(CHARACTERS):
         return character_tokenizer(spec.removeprefix(CHARACTERS))
+    folder = Path(spec)
+    if str(spec) and (folder / TOKENIZER).is_file() and not (folder / CONFIG).is_file():
+        return _read_tokenizer(folder, None)
     where = resolve(spec)
     if isinstance(where, Path) and not (where / CONFIG).is_file():
-        if not (where / "tokenizer_config.json").is_file():
-            return load_tokenizer(_base_of(where))
-        return _read_tokenizer(where, None)
+        has_own = (where / TOKENIZER).is_file()
+        return _read_tokenizer(where, None) if has_own else load_tokenizer(_base_of(where))
     return _read_tokenizer(where, read_config(where))
 
 
@@ -261,7 +263,7 @@ def _register_family(fields: Mapping[str, Any]) -> None:
 
 def _tokenizer_beside(where: Path | str, fields: Mapping[str, Any]) -> Any:
     """The tokenizer in a checkpoint's folder; None where it has none."""
-    if isinstance(where, Path) and not (where / "tokenizer_config.json").is_file():
+    if isinstance(where, Path) and not (where / TOKENIZER).is_file():
         return None
     return _read_tokenizer(where, fields)
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from dllmzoo.errors import ModelError
+from dllmzoo.models._layers import Slots
 
 
 class ZooModel(PreTrainedModel):
@@ -74,6 +75,20 @@ def attend_of(attention_mask: Tensor | None, input_ids: Tensor) -> Tensor | None
         )
     attend_BL = attention_mask.bool()
     return None if bool(attend_BL.all()) else attend_BL
+
+
+def wanted_slots(logits_at: Tensor, input_ids: Tensor) -> Slots:
+    """The slots whose logits are asked for.
+
+    Raises:
+        ModelError: the choice is not of the shape of `input_ids`.
+    """
+    if logits_at.shape != input_ids.shape:
+        raise ModelError(
+            f"logits_at has shape {tuple(logits_at.shape)}, input_ids {tuple(input_ids.shape)}; "
+            f"give one bool per token"
+        )
+    return Slots.of(logits_at.bool())
 
 
 def _differences(info: dict[str, Any]) -> list[str]:

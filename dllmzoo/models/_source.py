@@ -23,6 +23,11 @@ def resolve(spec: str | Path) -> Path | str:
     Raises:
         ModelError: it is none of these.
     """
+    if not str(spec):
+        raise ModelError(
+            "no weights and no tokenizer are named; write `model.weights`, or `model.tokenizer` "
+            "(`characters:01234=`) with `model.config`"
+        )
     folder = Path(spec).expanduser()
     if folder.is_dir():
         for each in (folder, folder / "final"):

@@ -19,7 +19,7 @@ from dllmzoo.models._layers import (
     rotate,
 )
 from dllmzoo.models._llada_config import LLaDAConfig
-from dllmzoo.models._pretrained import ZooModel, attend_of
+from dllmzoo.models._pretrained import ZooModel, attend_of, wanted_slots
 from dllmzoo.zoo import MODELS
 
 END_OF_TURN = {126464: 126348}
@@ -163,6 +163,10 @@ class LLaDAModelLM(ZooModel):
         if self.config.init_fn == "normal":
             nn.init.normal_(module.weight, std=self.config.init_std)
             return
+        if self.config.init_fn != "mitchell":
+            raise ModelError(
+                f"init_fn is {self.config.init_fn!r}, fresh weights need `mitchell` or `normal`"
+            )
         depth = getattr(module, DEPTH, None)
         fan_in = module.weight.shape[1]
         std = (fan_in if depth is None else 2 * (depth + 1) * fan_in) ** -0.5
@@ -222,13 +226,14 @@ class LLaDAModelLM(ZooModel):
             positions(input_ids, attend_BL), self.config.head_width, self.config.rope_theta
         )
         mask = None if attend_BL is None else key_mask(attend_BL)
-        slots = None if logits_at is None else Slots.of(logits_at.to(x.device))
+        slots = None if logits_at is None else wanted_slots(logits_at.to(x.device), input_ids)
         slot_angles = None if slots is None else slots.angles(angles)
         *early, last = layers["blocks"].children()
-        hidden = [x]
+        hidden = [x] if output_hidden_states else []
         for block in early:
             x = block(x, angles, mask)
-            hidden.append(x)
+            if output_hidden_states:
+                hidden.append(x)
         x = layers["ln_f"](last(x, angles, mask, slots, slot_angles))
         tied = self.config.weight_tying
         logits = F.linear(x, self.get_input_embeddings().weight) if tied else layers["ff_out"](x)
@@ -247,5 +252,5 @@ class LLaDAModelLM(ZooModel):
             )
 
 
-AutoConfig.register("llada", LLaDAConfig)
-AutoModel.register(LLaDAConfig, LLaDAModelLM)
+AutoConfig.register("llada", LLaDAConfig, exist_ok=True)
+AutoModel.register(LLaDAConfig, LLaDAModelLM, exist_ok=True)

@@ -76,15 +76,31 @@ def explain(
 
 
 def unknown(where: str, path: Path, what: str, known: Collection[str]) -> Problem:
-    """An option that `what` does not have: its new name, or the nearest one."""
-    name = str(path[-1])
-    dotted = key_path(path)
+    """An option that `what` does not have: what it is called here, or the nearest name.
+
+    Args:
+        where: place of the key.
+        path: of the key.
+        what: name of the component or section.
+        known: its options.
+    """
+    name, dotted = str(path[-1]), key_path(path)
     if dotted in RENAMED:
-        return Problem(
-            where, dotted, f"{name!r} is called {RENAMED[dotted]} here", f"write {RENAMED[dotted]}"
-        )
-    listed = f"{what} takes {', '.join(known)}" if known else f"{what} takes no options"
-    return Problem(where, dotted, f"unknown option {name!r}", f"{guess(name, known)}{listed}")
+        message = f"{name!r} is called {RENAMED[dotted]} here"
+        return Problem(where, dotted, message, f"write {RENAMED[dotted]}")
+    above = dotted.removesuffix(name)
+    elsewhere = {
+        old.removeprefix(above): new
+        for old, new in RENAMED.items()
+        if old.startswith(above) and "." not in old.removeprefix(above)
+    }
+    names = list(known)
+    close = difflib.get_close_matches(name, sorted({*names, *elsewhere}), n=2, cutoff=0.6)
+    own = [repr(each) for each in close if each in names]
+    meant = own or list(dict.fromkeys(elsewhere[each] for each in close))
+    hint = f"did you mean {' or '.join(meant)}? " if meant else ""
+    hint += f"{what} takes {', '.join(names)}" if names else f"{what} takes no options"
+    return Problem(where, dotted, f"unknown option {name!r}", hint)
 
 
 def guess(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
@@ -123,13 +139,10 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
 def _known(node: Node, loc: Path) -> tuple[Path, Path]:
     """The part of a location that exists in the tree, and the rest: a union's branch, a key."""
     for count, step in enumerate(loc):
-        value = node.value
-        if isinstance(value, dict) and step in value:
-            node = value[step]
-        elif isinstance(value, tuple) and isinstance(step, int) and step < len(value):
-            node = value[step]
-        else:
+        below = node.child(step)
+        if below is None:
             return loc[:count], loc[count:]
+        node = below
     return loc, ()
 
 
@@ -195,7 +208,9 @@ def _own_words(error: Any, node: Node, path: Path) -> Problem:
     return Problem(node.where, key_path(path), message)
 
 
-def _union(branches: list[Any], node: Node, path: Path, loc: Path, hints: dict[str, Any]) -> Problem:
+def _union(
+    branches: list[Any], node: Node, path: Path, loc: Path, hints: dict[str, Any]
+) -> Problem:
     """One problem for a value that fits none of several types."""
     value = node.plain()
     telling = [error for _, error in branches if error["type"] in _BOUNDS]
@@ -214,7 +229,9 @@ def _union(branches: list[Any], node: Node, path: Path, loc: Path, hints: dict[s
 
 def _moved(problem: Problem, node: Node, path: Path, loc: Path) -> Problem:
     """A problem of a nested part, told from the whole recipe."""
-    steps = [int(text) if text.isdigit() else text for text in re.findall(r"[^.\[\]]+", problem.path)]
+    steps = [
+        int(text) if text.isdigit() else text for text in re.findall(r"[^.\[\]]+", problem.path)
+    ]
     inner = node.find(*loc, *steps)
     return Problem(inner.where, key_path((*path, *loc, *steps)), problem.message, problem.hint)
 

@@ -17,7 +17,7 @@ INFINITE = re.compile(r"^[-+]?\.(?:inf|Inf|INF)$")
 NAN = re.compile(r"^\.(?:nan|NaN|NAN)$")
 
 
-def resolve(text: str) -> None | bool | int | float | str:
+def resolve(text: str) -> bool | int | float | str | None:
     """The value of a scalar without quotes.
 
     Raises:
@@ -47,7 +47,8 @@ class Dumper(yaml.SafeDumper):
     """
 
     yaml_implicit_resolvers = {  # noqa: RUF012
-        first: list(resolvers) for first, resolvers in yaml.SafeDumper.yaml_implicit_resolvers.items()
+        first: list(resolvers)
+        for first, resolvers in yaml.SafeDumper.yaml_implicit_resolvers.items()
     }
 
     def ignore_aliases(self, data: Any) -> bool:

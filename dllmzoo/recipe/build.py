@@ -7,6 +7,7 @@ import inspect
 import math
 import typing
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dllmzoo.errors import PluginError, Problem, RecipeError, UnknownNameError, UsageError
@@ -59,65 +60,52 @@ def nested(kind: str, value: Any) -> Any:
 
 
 def part(kind: str, node: Node, path: Path, problems: list[Problem]) -> Any:
-    """The component a node describes, or `FAILED` with the reasons added to `problems`."""
-    cls = part_class(kind, node, path, problems)
+    """The component a node describes; the reasons against it are added to `problems`.
+
+    Returns:
+        With problems, a component without the bad options, for checks to go on with, or `FAILED`.
+    """
+    value = node.value
+    if not isinstance(value, dict | str | int | float | tuple | type | None):
+        return value
+    name, cls = named_class(kind, node, path, problems)
     if cls is None:
         return FAILED
-    if not isinstance(cls, type) and not callable(cls):
-        return node.value
-    if cls is _AS_IT_IS:
-        return node.value
-    options = Node(
-        {key: child for key, child in node.children.items() if key != "name"},
-        node.source, node.line, node.column, node.key_line, node.key_column,
-    )  # fmt: skip
-    name = part_name(node)
+    options = replace(node, value={k: v for k, v in node.children.items() if k != "name"})
     if kind == "model":
         return _model(cls, options, path, problems, name)
     return fill(cls, options, path, problems, name)
 
 
-class _AS_IT_IS:  # noqa: N801
-    """Marks a node that holds a component already."""
-
-
-def part_name(node: Node) -> str:
-    """The name in a node, empty where there is none."""
-    value = node.children["name"].value if "name" in node.children else node.value
-    return value if isinstance(value, str) else ""
-
-
-def part_class(kind: str, node: Node, path: Path, problems: list[Problem]) -> Any:
-    """The registered class a node names; None with the reason added to `problems`."""
+def named_class(kind: str, node: Node, path: Path, problems: list[Problem]) -> tuple[str, Any]:
+    """The name in a node and its class; None for the class, if there is none of that name."""
     registry = ZOO[kind]
-    value = node.value
-    if isinstance(value, dict):
-        if "name" not in value:
-            hint = f"write name: ...; there are: {', '.join(registry.names())}"
-            problems.append(Problem(node.where, key_path(path), f"the {kind} has no name", hint))
-            return None
-        node = value["name"]
-        value = node.value
-        path = (*path, "name")
-    elif not isinstance(value, str | int | float | tuple | type | None):
-        return _AS_IT_IS
-    if not isinstance(value, str):
-        message = f"expected the name of a {kind}, got {shown(value)}"
-        hint = f"there are: {', '.join(registry.names())}"
-        if isinstance(value, type):
-            message, hint = f"expected an object, got the class {value.__name__}", "call it"
+    known = f"there are: {', '.join(registry.names())}"
+    if node.mapping:
+        if "name" not in node.children:
+            message = f"the {kind} has no name"
+            problems.append(
+                Problem(node.where, key_path(path), message, f"write name: ...; {known}")
+            )
+            return "", None
+        node, path = node.children["name"], (*path, "name")
+    name = node.value
+    if not isinstance(name, str):
+        message, hint = f"expected the name of a {kind}, got {shown(node.plain())}", known
+        if isinstance(name, type):
+            message, hint = f"expected an object, got the class {name.__name__}", "call it"
         problems.append(Problem(node.where, key_path(path), message, hint))
-        return None
+        return "", None
     try:
-        return registry.get(value)
+        return name, registry.get(name)
     except UnknownNameError as error:
         message, _, hint = str(error).partition(". ")
-        if close := registry.suggestions(value):
+        if close := registry.suggestions(name):
             hint = f"did you mean {' or '.join(map(repr, close))}? {hint[hint.find('There are') :]}"
         problems.append(Problem(node.where, key_path(path), message, hint))
     except PluginError as error:
         problems.append(Problem(node.where, key_path(path), str(error)))
-    return None
+    return name, None
 
 
 def fill(
@@ -132,34 +120,50 @@ def fill(
         problems: grows.
         what: what messages call the class.
         finite: infinities are problems too.
-    """
-    if not dataclasses.is_dataclass(cls) or not hasattr(cls, "__pydantic_validator__"):
-        return _call(cls, node, path, problems, what)
-    from pydantic import ValidationError
 
+    Returns:
+        With problems, an object that has the defaults in place of bad options, or `FAILED`.
+    """
+    if not hasattr(cls, "__pydantic_validator__"):
+        return _call(cls, node, path, problems, what)
     hints = option_types(cls)
-    before = len(problems)
     values: dict[str, Any] = {}
+    bad: set[str] = set()
     for key, child in node.children.items():
-        inner = _section(hints.get(key))
+        inner = section_class(hints.get(key))
         if found := _not_numbers(child, (*path, key), finite):
             problems += found
-        elif inner is not None and child.mapping:
-            values[key] = fill(inner, child, (*path, key), problems, key, finite=finite)
-        else:
+            bad.add(key)
+        elif inner is None or not child.mapping:
             values[key] = child.plain()
-    bad = {key for key in node.children if values.get(key, FAILED) is FAILED}
+        else:
+            values[key] = fill(inner, child, (*path, key), problems, key, finite=finite)
+            if values[key] is FAILED:
+                bad.add(key)
+    made, errors = _validated(cls, values, bad, node, path, problems, what)
+    problems += explain(errors, node, path, what, hints)
+    if errors:
+        bad |= {str(error["loc"][0]) for error in errors if error["loc"]}
+        made, _ = _validated(cls, values, bad, node, path, [], what)
+    return made
+
+
+def _validated(
+    cls: Any, values: dict[str, Any], bad: set[str], node: Node, path: Path,
+    problems: list[Problem], what: str,
+) -> tuple[Any, list[Any]]:  # fmt: skip
+    """The object, or `FAILED`, and what pydantic found, but for what is known to be bad."""
+    from pydantic import ValidationError
+
     try:
-        made = cls(**{key: value for key, value in values.items() if key not in bad})
+        return cls(**{key: value for key, value in values.items() if key not in bad}), []
     except ValidationError as error:
-        found = [each for each in error.errors() if not (each["loc"] and each["loc"][0] in bad)]
-        problems += explain(found, node, path, what, hints)
+        found = error.errors()
+        return FAILED, [each for each in found if not (each["loc"] and each["loc"][0] in bad)]
     except Exception as error:
         message = f"{what} cannot be made: {type(error).__name__}: {error}"
         problems.append(Problem(node.where, key_path(path), message))
-    else:
-        return FAILED if len(problems) > before else made
-    return FAILED
+        return FAILED, []
 
 
 def _call(
@@ -200,12 +204,12 @@ def _model(cls: Any, node: Node, path: Path, problems: list[Problem], what: str)
         where = node.children["weights"].where
         problems.append(Problem(where, key_path((*path, "weights")), "no weights here", hint))
         return FAILED
-    fields = node.children["config"] if "config" in node.children else node
+    fields = node.children.get("config", node)
     config = _call(cls.config_class, fields, path, problems, what)
     return config if config is FAILED else cls(config)
 
 
-def _section(hint: Any) -> Any:
+def section_class(hint: Any) -> Any:
     """The dataclass a mapping is turned into, for `Lora` and `Lora | None`."""
     for each in (hint, *typing.get_args(hint)):
         if isinstance(each, type) and hasattr(each, "__pydantic_validator__"):

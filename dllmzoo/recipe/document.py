@@ -77,14 +77,19 @@ class Node:
         """The node at `path`, or the deepest one on the way there that exists."""
         node = self
         for step in path:
-            value = node.value
-            if isinstance(value, dict) and step in value:
-                node = value[step]
-            elif isinstance(value, tuple) and isinstance(step, int) and step < len(value):
-                node = value[step]
-            else:
+            below = node.child(step)
+            if below is None:
                 break
+            node = below
         return node
+
+    def child(self, step: str | int) -> Node | None:
+        """The entry of a mapping or the item of a list; None where there is none."""
+        if isinstance(self.value, dict):
+            return self.value.get(step)
+        if isinstance(self.value, tuple) and isinstance(step, int) and step < len(self.value):
+            return self.value[step]
+        return None
 
     @classmethod
     def of(cls, value: Any, source: str = "recipe") -> Node:
@@ -170,7 +175,12 @@ def read_text(path: str | Path) -> str:
 def dump(plain: Any) -> str:
     """YAML 1.2 text that `parse` reads back to the same value; one key a line."""
     return yaml.dump(
-        plain, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=88, default_flow_style=False
+        plain,
+        Dumper=Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=88,
+        default_flow_style=False,
     )
 
 

@@ -12,6 +12,8 @@ from dllmzoo.recipe.document import Node, survey
 from dllmzoo.recipe.plain import plain_value
 from dllmzoo.zoo import ZOO
 
+Path = tuple[str, ...]
+
 SECTIONS = frozenset({"optimizer", "train", "evaluate", "sft"})
 PARTS = frozenset(ZOO) - {"schedule"}
 
@@ -20,7 +22,7 @@ PARTS = frozenset(ZOO) - {"schedule"}
 class Override:
     """One change: a dotted path and the value that goes there."""
 
-    path: tuple[str, ...]
+    path: Path
     node: Node
 
     @property
@@ -119,28 +121,26 @@ def _renamed(node: Node, source: str) -> Node:
     return Node(value, source)
 
 
-def _put(
-    tree: Node, path: tuple[str, ...], node: Node, above: tuple[str, ...], notices: list[str]
-) -> Node:
+def _put(tree: Node, path: Path, node: Node, above: Path, notices: list[str]) -> Node:
     """The tree with `node` at `path`; `above` is where the tree stands."""
-    here = (*above, path[0])
-    old = tree.children.get(path[0])
+    key, here = path[0], (*above, path[0])
+    old = tree.children.get(key)
     if len(path) > 1:
         inner = _opened(old, here, node)
-        if path[1] == "name" and len(path) == 2:
+        if path[1:] == ("name",):
             new = _named(inner, node, here, notices)
         else:
             new = _put(inner, path[1:], node, here, notices)
-    elif len(here) == 1 and here[0] in PARTS:
+    elif not above and key in PARTS:
         new = _part(old, node, here, notices)
-    elif len(here) == 1 and here[0] in SECTIONS and node.mapping and old is not None:
+    elif not above and key in SECTIONS and node.mapping and old is not None:
         new = _joined(_opened(old, here, node), node, here, notices)
     else:
         new = node
-    return replace(tree, value={**tree.children, path[0]: new})
+    return replace(tree, value={**tree.children, key: new})
 
 
-def _part(old: Node | None, node: Node, here: tuple[str, ...], notices: list[str]) -> Node:
+def _part(old: Node | None, node: Node, here: Path, notices: list[str]) -> Node:
     """A part after an override of the part itself: its name, or some options."""
     if node.value is None or old is None or old.value is None:
         return node
@@ -155,13 +155,13 @@ def _part(old: Node | None, node: Node, here: tuple[str, ...], notices: list[str
     return _joined(inner, replace(node, value=rest), here, notices)
 
 
-def _joined(old: Node, node: Node, here: tuple[str, ...], notices: list[str]) -> Node:
+def _joined(old: Node, node: Node, here: Path, notices: list[str]) -> Node:
     for key, child in node.children.items():
         old = _put(old, (key,), child, here, notices)
     return old
 
 
-def _opened(old: Node | None, here: tuple[str, ...], node: Node) -> Node:
+def _opened(old: Node | None, here: Path, node: Node) -> Node:
     """What stands at `here`, as a mapping that can take a further key."""
     if old is None or old.value is None:
         return Node({}, node.source, node.line, node.column, node.key_line, node.key_column)
@@ -176,7 +176,7 @@ def _opened(old: Node | None, here: tuple[str, ...], node: Node) -> Node:
     raise RecipeError([Problem(node.where, ".".join(here), message)])
 
 
-def _named(old: Node, name: Node, here: tuple[str, ...], notices: list[str]) -> Node:
+def _named(old: Node, name: Node, here: Path, notices: list[str]) -> Node:
     """The part `old` under another name: without its options, if it is another component."""
     before = old.children.get("name")
     if before is None or not _differs(here, before.value, name.value):
@@ -195,7 +195,7 @@ def _without_name(node: Node) -> dict[str, Node]:
     return {key: child for key, child in node.children.items() if key != "name"}
 
 
-def _differs(here: tuple[str, ...], old: Any, new: Any) -> bool:
+def _differs(here: Path, old: Any, new: Any) -> bool:
     """Whether two names mean two components; an alias is the same one."""
     if old == new or not isinstance(old, str) or not isinstance(new, str):
         return old != new

@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic_core import core_schema
 
+MARK = "x-dllmzoo-part"
+
 
 @dataclass(frozen=True)
 class Part:
@@ -39,5 +41,5 @@ class Part:
         return core_schema.no_info_plain_validator_function(self.make)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
-        """Refer to what `dllmzoo.recipe.schema` writes about the kind."""
-        return {"$ref": f"#/$defs/{self.kind}"}
+        """A mark that `dllmzoo.recipe.schema` turns into a reference to the kind's schema."""
+        return {MARK: self.kind}

@@ -15,7 +15,7 @@ from dllmzoo import plugins as user
 from dllmzoo.errors import DllmzooError, Problem, RecipeError, UnknownNameError
 from dllmzoo.recipe import overrides as changes
 from dllmzoo.recipe._explain import in_order, shown, unknown
-from dllmzoo.recipe.build import FAILED, fill, part, part_class
+from dllmzoo.recipe.build import FAILED, fill, named_class, part
 from dllmzoo.recipe.document import Node, read_text, survey
 from dllmzoo.recipe.packaged import recipe_path
 from dllmzoo.recipe.sections import STRICT, Evaluate, Model, Optimizer, Sft, Train
@@ -31,6 +31,9 @@ NEEDED = {
     "sft": ("task", "sampler"),
 }
 """Parts that a stage cannot do without; supervised training evaluates with the sampler."""
+
+RL_ONLY = ("selector", "likelihood", "advantage", "loss")
+"""Parts that supervised training does not read."""
 
 
 @checked(frozen=True, config=STRICT)
@@ -144,22 +147,36 @@ def load(
         >>> load("egspo_sa_sudoku", ["train.rounds=2"]).train.rounds
         2
     """
+    recipe, problems = attempt(source, overrides, smoke=smoke)
+    if problems or recipe is None:
+        raise RecipeError(problems)
+    return recipe
+
+
+def attempt(
+    source: Source, overrides: Iterable[str] | Mapping[str, Any] = (), *, smoke: bool = False
+) -> tuple[Recipe | None, list[Problem]]:
+    """As `load`, with the problems handed back beside what could be built in spite of them.
+
+    A part that could not be built is None; a bad option has its default. None, if the source is
+    no mapping at all.
+    """
     if isinstance(source, Recipe) and not overrides and not smoke:
-        return source
+        return source, []
     problems: list[Problem] = []
-    tree, name, folder = _opened(source, problems)
+    try:
+        tree, name, folder = _opened(source, problems)
+    except RecipeError as error:
+        return None, in_order([*problems, *error.problems])
     wanted = changes.parse_overrides(overrides, problems)
-    block = tree.children.get("smoke", Node({}))
-    short = changes.smoke_overrides(block, problems)
+    short = changes.smoke_overrides(tree.children.get("smoke", Node({})), problems)
     if not smoke and short:
         problems += _smoke_problems(tree, short, name, folder)
     tree, notices = changes.apply(tree, [*(short if smoke else []), *wanted], problems)
     if smoke and not short:
         notices.append("the recipe has no smoke block; it runs as it stands")
     recipe = _made(tree, name, folder, problems, notices)
-    if problems or recipe is None:
-        raise RecipeError(in_order(problems))
-    return recipe
+    return recipe, in_order(problems)
 
 
 def _opened(source: Source, problems: list[Problem]) -> tuple[Node, str, Path]:
@@ -206,37 +223,28 @@ def _smoke_problems(
 
 def _made(
     tree: Node, name: str, folder: Path, problems: list[Problem], notices: list[str]
-) -> Recipe | None:
-    """The recipe a tree describes; None with the reasons added to `problems`."""
-    before = len(problems)
+) -> Recipe:
+    """The recipe that a tree describes, as far as it can be built."""
     nodes = {key: child for key, child in tree.children.items() if key in KEYS}
     for key, child in tree.children.items():
         if key not in KEYS:
             problems.append(unknown(child.where, (key,), "a recipe", KEYS))
     top = {key: child for key, child in nodes.items() if key in HEAD and child.value is not None}
     head = fill(Head, replace(tree, value=top), (), problems, "a recipe")
-    stage = head.stage if head is not FAILED else _stage(nodes)
+    head = Head() if head is FAILED else head
     _check_format(nodes, problems)
     plugins = _plugins(nodes.get("plugins"), folder, problems)
     model = _model(nodes.get("model"), tree, problems)
-    parts = {key: _part(key, nodes.get(key), tree, stage, problems) for key in PARTS}
-    sections = {
-        key: _section(key, cls, nodes.get(key), problems) for key, cls in SECTIONS.items()
-    }
-    if sections["sft"] is not FAILED:
-        sections["sft"] = _sft(sections["sft"], nodes, problems)
-    if len(problems) > before or head is FAILED:
-        return None
+    parts = {key: _part(key, nodes.get(key), tree, nodes, head.stage, problems) for key in PARTS}
+    sections = {key: _section(key, cls, nodes.get(key), problems) for key, cls in SECTIONS.items()}
+    sections["sft"] = _sft(sections["sft"], nodes, problems)
+    if head.stage == "sft" and (idle := [key for key in RL_ONLY if parts[key] is not None]):
+        notices.append(f"stage: sft does not read {', '.join(idle)}")
     return Recipe(
         title=head.title, method=head.method, stage=head.stage, seed=head.seed, plugins=plugins,
         model=model, output=head.output or f"runs/{name}", smoke=head.smoke, name=name,
         folder=folder, document=tree, notices=notices, **parts, **sections,
     )  # fmt: skip
-
-
-def _stage(nodes: Mapping[str, Node]) -> str:
-    value = nodes["stage"].value if "stage" in nodes else "rl"
-    return value if isinstance(value, str) and value in NEEDED else ""
 
 
 def _check_format(nodes: Mapping[str, Node], problems: list[Problem]) -> None:
@@ -253,7 +261,9 @@ def _check_format(nodes: Mapping[str, Node], problems: list[Problem]) -> None:
 def _plugins(node: Node | None, folder: Path, problems: list[Problem]) -> tuple[str, ...]:
     """Import the plug-ins; files as absolute paths, so that a run folder finds them too."""
     loaded = []
-    for i, item in enumerate(node.value if node is not None and isinstance(node.value, tuple) else ()):
+    for i, item in enumerate(
+        node.value if node is not None and isinstance(node.value, tuple) else ()
+    ):
         if not isinstance(item.value, str):
             continue
         try:
@@ -265,35 +275,31 @@ def _plugins(node: Node | None, folder: Path, problems: list[Problem]) -> tuple[
     return tuple(loaded)
 
 
-def _model(node: Node | None, tree: Node, problems: list[Problem]) -> Any:
+def _model(node: Node | None, tree: Node, problems: list[Problem]) -> Model:
     if node is None or node.value is None:
         hint = "model: {name: llada, weights: ...}"
         problems.append(Problem(tree.where, "model", "is missing", hint))
-        return FAILED
-    if isinstance(node.value, Model):
-        return node.value
+        return Model()
     if isinstance(node.value, str):
         node = replace(node, value={"name": replace(node, key_line=0, key_column=0)})
-    if not node.mapping:
-        message = f"expected a mapping, got {shown(node.plain())}"
-        problems.append(Problem(node.where, "model", message))
-        return FAILED
-    made = fill(Model, node, ("model",), problems, "model", finite=True)
     named = node.children.get("name")
     if named is not None and isinstance(named.value, str) and named.value not in MODELS.names():
-        part_class("model", node, ("model",), problems)
-    return made
+        named_class("model", node, ("model",), problems)
+    return _section("model", Model, node, problems)
 
 
 def _part(
-    key: str, node: Node | None, tree: Node, stage: str, problems: list[Problem]
-) -> Any:
-    if node is None or node.value is None:
-        if key in NEEDED.get(stage, ()):
-            place = tree.where if node is None else node.where
-            problems.append(Problem(place, key, "is missing", f"stage: {stage} needs a {key}"))
-        return None
-    return part(key, node, (key,), problems)
+    key: str, node: Node | None, tree: Node, nodes: Mapping[str, Node], stage: str,
+    problems: list[Problem],
+) -> Any:  # fmt: skip
+    if node is not None and node.value is not None:
+        made = part(key, node, (key,), problems)
+        return None if made is FAILED else made
+    known_stage = "stage" not in nodes or nodes["stage"].value == stage
+    if key in NEEDED[stage] and known_stage:
+        place = tree.where if node is None else node.where
+        problems.append(Problem(place, key, "is missing", f"stage: {stage} needs a {key}"))
+    return None
 
 
 def _section(key: str, cls: Any, node: Node | None, problems: list[Problem]) -> Any:
@@ -304,13 +310,14 @@ def _section(key: str, cls: Any, node: Node | None, problems: list[Problem]) -> 
     if not node.mapping:
         message = f"expected a mapping, got {shown(node.plain())}"
         problems.append(Problem(node.where, key, message))
-        return FAILED
-    return fill(cls, node, (key,), problems, key, finite=True)
+        return cls()
+    made = fill(cls, node, (key,), problems, key, finite=True)
+    return cls() if made is FAILED else made
 
 
-def _sft(sft: Sft, nodes: Mapping[str, Node], problems: list[Problem]) -> Any:
+def _sft(sft: Sft, nodes: Mapping[str, Node], problems: list[Problem]) -> Sft:
     """The section with its schedule built."""
-    node = nodes["sft"].find("schedule") if "sft" in nodes else Node(sft.schedule)
-    node = node if node.value == sft.schedule or node.mapping else Node(sft.schedule)
+    node = nodes["sft"].children.get("schedule") if "sft" in nodes else None
+    node = Node(sft.schedule) if node is None else node
     made = part("schedule", node, ("sft", "schedule"), problems)
-    return made if made is FAILED else replace(sft, schedule=made)
+    return sft if made is FAILED else replace(sft, schedule=made)

@@ -49,7 +49,9 @@ def _differing(first: Any, second: Any, above: str = "") -> list[str]:
         return [f"{dot}name"]
     keys = dict.fromkeys([*first, *second])
     return [
-        found for key in keys for found in _differing(first.get(key), second.get(key), f"{dot}{key}")
+        found
+        for key in keys
+        for found in _differing(first.get(key), second.get(key), f"{dot}{key}")
     ]
 
 

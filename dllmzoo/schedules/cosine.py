@@ -13,7 +13,7 @@ from dllmzoo.zoo import SCHEDULES
 @SCHEDULES.register("cosine")
 @dataclass(frozen=True)
 class Cosine:
-    r"""Mask probability $1-\cos(\tfrac{\pi}{2} t)$; decoding commits few tokens first.
+    r"""Mask probability 1 - cos(pi t / 2); decoding commits few tokens first.
 
     As noise it masks little for most of the time. In decoding
     $\cos(\tfrac{\pi}{2}\tfrac{i}{T})$ of the tokens are still masked after step i of T: few

@@ -12,7 +12,7 @@ from dllmzoo.zoo import SCHEDULES
 @SCHEDULES.register("linear")
 @dataclass(frozen=True)
 class Linear:
-    r"""Mask probability $t$; decoding commits equally many tokens at every step.
+    """Mask probability t; decoding commits equally many tokens at every step.
 
     The schedule of LLaDA, in training and in decoding: `num_masked // steps` tokens a step, and
     one more at the first `num_masked % steps` steps.

@@ -36,10 +36,15 @@ class Evaluation:
 
 
 def greedy(sampler: Sampler, steps: int | None = None) -> Sampler:
-    """The sampler at temperature 0, with another number of denoising steps if given."""
+    """The sampler at temperature 0, with another number of denoising steps if given.
+
+    A number of steps replaces a confidence threshold: evaluation is then static.
+    """
     changes: dict[str, Any] = {"temperature": 0.0}
     if steps is not None:
         changes["steps"] = steps
+        if getattr(sampler, "threshold", None) is not None:
+            changes["threshold"] = None
     return replace(sampler, **changes)  # type: ignore[type-var]
 
 

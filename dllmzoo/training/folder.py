@@ -17,7 +17,7 @@ from dllmzoo.training.files import write_bytes, write_json
 FORMAT = 1
 OURS = (
     "recipe.resolved.yaml", "manifest.json", "metrics.jsonl", "rollouts", "checkpoints", "final",
-    "evaluations.json",
+    "evaluations.json", "evaluations",
 )  # fmt: skip
 MAY_DIFFER = (
     "train.rounds", "train.max_minutes", "train.save_every", "train.keep_last", "train.trackers",

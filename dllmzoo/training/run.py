@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dllmzoo.errors import HealthError, Interrupted, RecipeError, RunError, UsageError
+from dllmzoo.errors import HealthError, Interrupted, RunError, UsageError
 from dllmzoo.training.folder import RunFolder, finished, refuse_another_recipe
 
 log = logging.getLogger("dllmzoo")
@@ -56,18 +57,16 @@ def train(
             named.
         Interrupted: a signal asked to stop; the round was finished and saved.
     """
-    from dllmzoo.checks import check
-    from dllmzoo.recipe import load
+    from dllmzoo.checks import load_checked
 
-    loaded = load(recipe, overrides, smoke=smoke)
-    if problems := check(loaded):
-        raise RecipeError(problems)
+    loaded = load_checked(recipe, overrides, smoke=smoke)
     for notice in loaded.notices:
         log.info(notice)
     folder = RunFolder(Path(resume) if resume not in (None, "auto") else Path(loaded.output))
     if resume is not None and overwrite:
         raise UsageError("--resume and --overwrite exclude each other: go on, or start afresh")
-    if resume is None and not overwrite and folder.exists():
+    first = os.environ.get("RANK", "0") == "0"  # others may see what the first has just made
+    if first and resume is None and not overwrite and folder.exists():
         raise UsageError(
             f"{folder.path} is not empty; go on with `--resume auto`, replace it with "
             f"`--overwrite`, or choose another `output=`"

@@ -107,6 +107,7 @@ def test_the_site_loads_nothing_from_elsewhere():
     assert fonts and all((DOCS / "assets" / "katex" / font).is_file() for font in fonts)
 
 
+@pytest.mark.slow  # a whole build in a process of its own, which imports torch
 def test_a_plug_in_gets_a_page_in_a_strict_build(tmp_path):
     """A process of its own: the build registers the plug-in."""
     source = next(b for b in blocks(DOCS / "extend.md") if b.title == "my_parts.py")

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import signal
 from itertools import islice
 
 import pytest
@@ -10,7 +11,7 @@ import yaml
 from safetensors.torch import load_file
 
 import dllmzoo
-from dllmzoo.errors import HealthError, RunError, UsageError
+from dllmzoo.errors import HealthError, Interrupted, RunError, UsageError
 from dllmzoo.models._load import load_model
 from tests.runs import metrics, recipe, same_numbers, weights
 
@@ -147,6 +148,27 @@ def test_resume_refuses_another_recipe_but_takes_more_rounds(finished, tmp_path)
         list(dllmzoo.train(recipe(tmp_path / "a"), ["optimizer.lr=0.5"], resume="auto"))
     list(dllmzoo.train(recipe(tmp_path / "a"), resume="auto"))
     assert weights(tmp_path / "a") == weights(folder)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_finishes_the_round_and_saves(tmp_path, number):
+    run = dllmzoo.train(recipe(tmp_path / "run"))
+    list(islice(run, 2))
+    signal.raise_signal(number)
+    assert next(run)["round"] == 2
+    with pytest.raises(Interrupted, match=f"{number.name} after round 2.*--resume auto") as caught:
+        next(run)
+    assert caught.value.exit_code == 130
+    assert (tmp_path / "run" / "checkpoints" / "round-000002").is_dir()
+
+
+def test_a_second_signal_stops_at_once(tmp_path):
+    run = dllmzoo.train(recipe(tmp_path / "run"))
+    list(islice(run, 2))
+    signal.raise_signal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+    run.close()
 
 
 NAN_LOSS = '''

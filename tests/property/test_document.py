@@ -9,13 +9,16 @@ from dllmzoo.errors import RecipeError
 from dllmzoo.recipe.document import Node, dump, parse
 
 texts = st.text(max_size=12) | st.sampled_from(
-    ["no", "on", "yes", "~", "null", "", " ", "1e-5", "012", "0x1f", "1_000", "2026-01-01", "<<", "=",
-     "- a", "a: b", "# c", "a #b", ".inf", "-", "?", "!x", "&x", "*x", "a\nb", "x" * 200, "1:30"]
+    ["no", "on", "yes", "~", "null", "", " ", "1e-5", "012", "0x1f", "1_000", "2026-01-01", "<<",
+     "=", "- a", "a: b", "# c", "a #b", ".inf", "-", "?", "!x", "&x", "*x", "a\nb", "x" * 200,
+     "1:30"]
 )  # fmt: skip
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts
 values = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=4).map(tuple) | st.dictionaries(texts, inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4).map(tuple) | st.dictionaries(texts, inner, max_size=4)
+    ),
     max_leaves=12,
 )
 

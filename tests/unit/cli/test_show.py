@@ -58,7 +58,7 @@ def test_a_kind_without_a_name_asks_which(cli):
 def test_an_unknown_name_is_answered_with_the_nearest(cli):
     done = cli("show", "selector", "entorpy")
     assert done.code == 2
-    assert "no selector named 'entorpy'. Did you mean 'entropy'?" in done.err
+    assert "no selector named 'entorpy'. Did you mean 'entropy'" in done.err
     assert "Did you mean 'entropy'?" in cli("show", "entorpy").err
 
 

@@ -1,0 +1,92 @@
+"""Networks small enough to build in a test, and the public config they come from."""
+
+import torch
+
+from dllmzoo.models._load import build_model, load_tokenizer
+from dllmzoo.models.llada import LLaDAConfig
+
+PUBLIC = {
+    "activation_type": "silu",
+    "alibi": False,
+    "alibi_bias_max": 8.0,
+    "architectures": ["LLaDAModelLM"],
+    "attention_dropout": 0.0,
+    "attention_layer_norm": False,
+    "attention_layer_norm_with_affine": True,
+    "bias_for_layer_norm": False,
+    "block_group_size": 1,
+    "block_type": "llama",
+    "d_model": 4096,
+    "embedding_dropout": 0.0,
+    "embedding_size": 126464,
+    "eos_token_id": 126081,
+    "flash_attention": False,
+    "include_bias": False,
+    "include_qkv_bias": False,
+    "init_cutoff_factor": None,
+    "init_device": "meta",
+    "init_fn": "mitchell",
+    "init_std": 0.02,
+    "input_emb_norm": False,
+    "layer_norm_type": "rms",
+    "layer_norm_with_affine": True,
+    "mask_token_id": 126336,
+    "max_sequence_length": 4096,
+    "mlp_hidden_size": 12288,
+    "mlp_ratio": 4,
+    "model_type": "llada",
+    "multi_query_attention": None,
+    "n_heads": 32,
+    "n_kv_heads": 32,
+    "n_layers": 32,
+    "pad_token_id": 126081,
+    "precision": "amp_bf16",
+    "residual_dropout": 0.0,
+    "rms_norm_eps": 1e-05,
+    "rope": True,
+    "rope_full_precision": True,
+    "rope_theta": 500000.0,
+    "scale_logits": False,
+    "torch_dtype": "bfloat16",
+    "use_cache": False,
+    "vocab_size": 126464,
+    "weight_tying": False,
+}
+"""Fields of an 8B checkpoint's config.json."""
+
+SMALL = {"d_model": 16, "n_layers": 2, "n_heads": 4, "mlp_hidden_size": 24, "init_std": 0.3}
+
+
+def tokenizer():
+    """Nine tokens: six characters, padding 6, end 7, mask 8."""
+    return load_tokenizer("characters:01234=")
+
+
+def tiny(seed=0, **fields):
+    """A network of nine tokens whose logits depend visibly on every weight."""
+    return build_model("llada", SMALL | {"init_fn": "normal"} | fields, tokenizer(), seed)
+
+
+def small_public(**fields):
+    """A public config of a small shape."""
+    shape = {"d_model": 16, "n_layers": 1, "n_heads": 2, "n_kv_heads": 2, "mlp_hidden_size": 8}
+    words = {
+        "vocab_size": 12,
+        "embedding_size": 12,
+        "mask_token_id": 11,
+        "eos_token_id": 10,
+        "pad_token_id": 10,
+    }
+    return PUBLIC | shape | words | fields
+
+
+def llada_8b():
+    """The 8B config."""
+    return LLaDAConfig.from_dict(dict(PUBLIC))
+
+
+def tokens(rows, length, seed=0):
+    """Random ids of characters and masks."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(0, 6, (rows, length), generator=generator)
+    return ids.masked_fill(torch.rand(rows, length, generator=generator) < 0.3, 8)
