@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
 from functools import cache, cached_property
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -221,7 +221,7 @@ class Registry(Generic[T]):
 
 
 @cache
-def _installed() -> EntryPoints:
+def _installed() -> Any:
     """Entry points of every installed package; reading them takes longer than all else here."""
     return entry_points()
 
@@ -247,6 +247,6 @@ def _checked(cls: C) -> C:
         wrapped = type(cls.__name__, (cls,), {name: getattr(cls, name) for name in names})
     else:
         wrapped = cls
-    made = dataclass(wrapped, frozen=True, config=config)
+    made: Any = dataclass(wrapped, frozen=True, config=config)
     made.__registered_from__ = cls
-    return made  # type: ignore[return-value]
+    return made

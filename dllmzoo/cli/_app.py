@@ -23,7 +23,9 @@ class Commands(TyperGroup):
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             known = ", ".join(self.commands)
-            ctx.fail(f"there is no command {name!r}.{guess(name, self.commands)} There are: {known}.")
+            ctx.fail(
+                f"there is no command {name!r}.{guess(name, self.commands)} There are: {known}."
+            )
         return super().resolve_command(ctx, args)
 
 

@@ -66,9 +66,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str =
     console().print(grid)
 
 
-def plain_table(
-    headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = ""
-) -> str:
+def plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> str:
     """The table as text: columns two spaces apart, no line wrapped, no trailing blanks."""
     lines = [list(headers), *map(list, rows)] if any(headers) else [list(row) for row in rows]
     widths = [max(map(len, column), default=0) for column in zip(*lines, strict=True)]

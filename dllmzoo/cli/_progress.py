@@ -72,9 +72,7 @@ class Pace:
         return max(left, 0.0)
 
 
-def watch(
-    rows: Iterable[dict[str, Any]], watcher: Watcher, pace: Pace
-) -> Iterator[dict[str, Any]]:
+def watch(rows: Iterable[dict[str, Any]], watcher: Watcher, pace: Pace) -> Iterator[dict[str, Any]]:
     """The same rows, shown as they pass."""
     with watcher:
         for row in rows:

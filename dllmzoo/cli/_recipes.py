@@ -30,7 +30,9 @@ def split_words(words: Iterable[str]) -> tuple[list[str], list[str]]:
     return recipes, overrides
 
 
-def load_checked(source: str | Path, overrides: Sequence[str] = (), *, smoke: bool = False) -> Recipe:
+def load_checked(
+    source: str | Path, overrides: Sequence[str] = (), *, smoke: bool = False
+) -> Recipe:
     """The recipe, once every check across its parts has passed.
 
     Raises:

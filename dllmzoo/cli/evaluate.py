@@ -30,7 +30,8 @@ def evaluate_model(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL|RUN", help="A run folder, a model folder, an adapter, a card or a hub id."
+            metavar="MODEL|RUN",
+            help="A run folder, a model folder, an adapter, a card or a hub id.",
         ),
     ],
     words: Annotated[
@@ -61,7 +62,9 @@ def evaluate_model(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", show_default=False,
+            "--output",
+            "-o",
+            show_default=False,
             help="The JSON-lines file. Default: a new one in `evaluations/` of the run or here.",
         ),
     ] = None,  # fmt: skip

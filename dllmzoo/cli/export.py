@@ -17,7 +17,8 @@ def export_model(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="RUN|MODEL", help="A run folder, a model folder, an adapter, a card or a hub id."
+            metavar="RUN|MODEL",
+            help="A run folder, a model folder, an adapter, a card or a hub id.",
         ),
     ],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],

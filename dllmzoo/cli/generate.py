@@ -40,7 +40,8 @@ def generate_answers(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL|RUN", help="A run folder, a model folder, an adapter, a card or a hub id."
+            metavar="MODEL|RUN",
+            help="A run folder, a model folder, an adapter, a card or a hub id.",
         ),
     ],
     prompts: Annotated[
@@ -54,12 +55,16 @@ def generate_answers(
     ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option(help="The recipe whose sampler is used. Default: the run's.", show_default=False),
+        typer.Option(
+            help="The recipe whose sampler is used. Default: the run's.", show_default=False
+        ),
     ] = None,
     change: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", show_default=False,
+            "--set",
+            metavar="KEY=VALUE",
+            show_default=False,
             help="A change to the recipe, `sampler.block_length=8`; may be repeated.",
         ),
     ] = None,  # fmt: skip
@@ -95,7 +100,9 @@ def generate_answers(
         messages = asked
     else:
         messages = [[{"role": "user", "content": text}] for text in asked]
-    answers = [answer(policy, codec, sampler, message, seed, i) for i, message in enumerate(messages)]
+    answers = [
+        answer(policy, codec, sampler, message, seed, i) for i, message in enumerate(messages)
+    ]
     if as_json:
         out.say_json([shown(each, trace) for each in answers])
         return
@@ -131,9 +138,7 @@ def recipe_of(
     return load(policies.bare_recipe(source.weights), changes)
 
 
-def answer(
-    policy: Any, codec: Codec, sampler: Any, prompt: Any, seed: int, number: int
-) -> Answer:
+def answer(policy: Any, codec: Codec, sampler: Any, prompt: Any, seed: int, number: int) -> Answer:
     """One prompt answered; `number` gives every prompt random numbers of its own."""
     from dataclasses import replace
 

@@ -53,7 +53,8 @@ def train_recipe(
         typer.Option("--print-config", help="Print the recipe with all defaults written; stop."),
     ] = False,
     smoke: Annotated[
-        bool, typer.Option("--smoke", help="Apply the recipe's `smoke` block: seconds, no learning.")
+        bool,
+        typer.Option("--smoke", help="Apply the recipe's `smoke` block: seconds, no learning."),
     ] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No progress: only the table at the end.")

@@ -95,18 +95,20 @@ def unknown(where: str, path: Path, what: str, known: Collection[str]) -> Proble
         if old.startswith(above) and "." not in old.removeprefix(above)
     }
     names = list(known)
-    close = difflib.get_close_matches(name, sorted({*names, *elsewhere}), n=2, cutoff=0.6)
-    own = [repr(each) for each in close if each in names]
-    meant = own or list(dict.fromkeys(elsewhere[each] for each in close))
-    hint = f"did you mean {' or '.join(meant)}? " if meant else ""
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    meant = [repr(each) for each in close]
+    if not close:
+        close = difflib.get_close_matches(name, list(elsewhere), n=1, cutoff=0.6)
+        meant = [elsewhere[each] for each in close]
+    hint = f"did you mean {meant[0]}? " if meant else ""
     hint += f"{what} takes {', '.join(names)}" if names else f"{what} takes no options"
     return Problem(where, dotted, f"unknown option {name!r}", hint)
 
 
 def guess(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """`did you mean 'clip_low'? ` or nothing."""
-    close = difflib.get_close_matches(name, sorted(known), n=2, cutoff=cutoff)
-    return f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=cutoff)
+    return f"did you mean {close[0]!r}? " if close else ""
 
 
 def shown(value: Any) -> str:

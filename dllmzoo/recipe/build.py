@@ -100,8 +100,8 @@ def named_class(kind: str, node: Node, path: Path, problems: list[Problem]) -> t
         return name, registry.get(name)
     except UnknownNameError as error:
         message, _, hint = str(error).partition(". ")
-        if close := registry.suggestions(name):
-            hint = f"did you mean {' or '.join(map(repr, close))}? {hint[hint.find('There are') :]}"
+        if close := registry.suggestions(name, 1):
+            hint = f"did you mean {close[0]!r}? {hint[hint.find('There are') :]}"
         problems.append(Problem(node.where, key_path(path), message, hint))
     except PluginError as error:
         problems.append(Problem(node.where, key_path(path), str(error)))
