@@ -129,6 +129,17 @@ class Rollout:
         """Temperature of log-probs that match the sampler's law: 1 for a greedy sampler."""
         return getattr(self.sampler, "temperature", 0.0) or 1.0
 
+    def slot_uniform(self, key: Key, *shape: int) -> Tensor:
+        """Numbers in [0, 1) for each slot, (B, *shape, L); padding does not move a row's numbers.
+
+        The p-th real token of a row gets the p-th numbers of the row's stream, however many
+        padding positions stand before it.
+        """
+        drawn = key.uniform(self.sample_B, self.tokens_BL.shape[1], *shape)
+        place_BL = (self.attend_BL.long().cumsum(1) - 1).clamp(min=0)
+        row_B1 = torch.arange(len(place_BL), device=place_BL.device).unsqueeze(1)
+        return drawn.to(place_BL.device)[row_B1, place_BL].movedim(1, -1)
+
     def hidden_before(self, step_BK: Tensor) -> Tensor:
         """hide_BKL: the answer slots that were still masked before each of the steps."""
         later_BKL = self.reveal_BL.unsqueeze(1) >= step_BK.unsqueeze(2)

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
 from functools import cache, cached_property
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dllmzoo.describe import Info, describe, source_summary
 from dllmzoo.errors import DuplicateNameError, PluginError, UnknownNameError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -54,7 +56,7 @@ class Registry(Generic[T]):
         """
 
         def decorate(cls: C) -> C:
-            made = _checked(cls) if is_dataclass(cls) else cls
+            made: Any = _checked(cls) if is_dataclass(cls) else cls
             for key in (name, *aliases):
                 self._claim(key, made)
             self._objects[name] = made
@@ -130,7 +132,6 @@ class Registry(Generic[T]):
             cls: None registers nothing, but forgets whatever the block registers.
         """
         self._load_built_in()  # or the block would forget those that it is the first to look up
-        self._load_built_in()  # a module is imported once: registered inside, it would be forgotten
         before = dict(self._objects), dict(self._aliases), self._replacing
         self._replacing = True
         try:
@@ -223,6 +224,8 @@ class Registry(Generic[T]):
 @cache
 def _installed() -> Any:
     """Entry points of every installed package; reading them takes longer than all else here."""
+    from importlib.metadata import entry_points
+
     return entry_points()
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dllmzoo.records import Key, Rollout, Steps, Views
+from dllmzoo.samplers._noise import inverse_cdf, tempered
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -60,10 +61,10 @@ def score(
             fills it n times with samples at the rollout's temperature. From the same forward.
         key: of sampled guesses.
     """
-    logprob_BKL = torch.zeros(views.score_BKL.shape, device=views.score_BKL.device)
+    logprob_BKL = torch.zeros_like(views.score_BKL, dtype=_precision(policy))
     kl_BKL = torch.zeros_like(logprob_BKL) if reference is not None else None
     filler = _Filler(rollout, views, guesses, key) if guesses else None
-    for chunk in _chunks(rollout, views, micro_batch, policy.mask_id, wide=guesses > 0):
+    for chunk in _chunks(rollout, views, micro_batch, policy, wide=guesses > 0):
         logits_SV = chunk.logits(policy)
         logprob_BKL[chunk.slots] = chunk.logprob(logits_SV)
         if reference is not None and kl_BKL is not None:
@@ -109,15 +110,14 @@ def replay(
     Returns:
         logprob_BKL of this pass, detached.
     """
-    logprob_BKL = torch.zeros_like(grad_BKL)
-    mask_id = getattr(policy, "module", policy).mask_id
-    chunks = list(_chunks(rollout, views, micro_batch, mask_id))
+    logprob_BKL = torch.zeros_like(grad_BKL, dtype=_precision(policy))
+    chunks = list(_chunks(rollout, views, micro_batch, policy))
     forwards = len(chunks)
     if accelerator is not None and accelerator.num_processes > 1:
         count = torch.tensor([len(chunks)], device=accelerator.device)
         forwards = int(torch.as_tensor(accelerator.gather(count)).max())
     for i in range(forwards):
-        chunk = chunks[i] if i < len(chunks) else _dummy(rollout, views, mask_id)
+        chunk = chunks[i] if i < len(chunks) else _dummy(rollout, views, policy)
         last = i == forwards - 1
         waits = accelerator is not None and not last
         with accelerator.no_sync(policy) if waits else nullcontext():  # type: ignore[union-attr]
@@ -164,13 +164,15 @@ def score_and_guess(
 ) -> Scores:
     """Log-probs of `views` and one-shot guesses of the states before `steps`.
 
-    One pass gives both when the views hide exactly what those states hide; else two.
+    One pass gives both when the views hide exactly what those states hide and none of them is
+    idle (a step chosen twice may be scored once); else two.
     """
     states = states_before(rollout, steps)
-    same = views.layout == "full" and torch.equal(views.hide_BKL, states.hide_BKL)
     settings = {"micro_batch": micro_batch, "guesses": guesses, "key": key}
-    if same:
-        return score(policy, rollout, views, **settings)
+    if views.layout == "full" and torch.equal(views.hide_BKL, states.hide_BKL):
+        idle_BK = states.score_BKL.any(2) & ~views.score_BKL.any(2)
+        if not idle_BK.any():
+            return score(policy, rollout, views, **settings)
     guessed = score(policy, rollout, states, **settings)
     return replace(
         score(policy, rollout, views, micro_batch=micro_batch), guess_BKL=guessed.guess_BKL
@@ -189,9 +191,10 @@ class _Chunk:
     temperature: float
     layout: str
     context: str
+    dtype: torch.dtype
 
     def logits(self, policy: Policy) -> Tensor:
-        """float32 logits at the slots, tempered."""
+        """Logits at the slots, tempered, in the precision of log-probs."""
         if self.layout == "full":
             out = policy(self.noised_RL, self.attend_RL, logits_at=self.at_RL)
         else:
@@ -199,7 +202,7 @@ class _Chunk:
                 self.tokens_RL, self.attend_RL, target_ids=self.noised_RL, context=self.context,
                 logits_at=self.at_RL,
             )  # fmt: skip
-        logits_SV = out.logits.float()
+        logits_SV = out.logits.to(self.dtype)
         return logits_SV if self.temperature == 1.0 else logits_SV / self.temperature
 
     def logprob(self, logits_SV: Tensor) -> Tensor:
@@ -212,8 +215,14 @@ class _Chunk:
         ).sum(-1)
 
 
+def _precision(policy: Any) -> torch.dtype:
+    """Of log-probs: float32 whatever the weights are, but not below a float64 policy."""
+    network = getattr(policy, "module", policy)
+    return torch.promote_types(getattr(network, "dtype", torch.float32), torch.float32)
+
+
 def _chunks(
-    rollout: Rollout, views: Views, micro_batch: int, mask_id: int, *, wide: bool = False
+    rollout: Rollout, views: Views, micro_batch: int, policy: Any, *, wide: bool = False
 ) -> Iterator[_Chunk]:
     """Views that score something, `micro_batch` rows each; `wide` reads hidden slots too."""
     at_BKL = views.score_BKL
@@ -223,25 +232,26 @@ def _chunks(
     if len(row_R) == 0:
         return
     for row, view in zip(row_R.split(micro_batch), view_R.split(micro_batch), strict=True):
-        yield _chunk(rollout, views, row, view, at_BKL[row, view], mask_id)
+        yield _chunk(rollout, views, row, view, at_BKL[row, view], policy)
 
 
 def _chunk(
-    rollout: Rollout, views: Views, row: Tensor, view: Tensor, at_RL: Tensor, mask_id: int
+    rollout: Rollout, views: Views, row: Tensor, view: Tensor, at_RL: Tensor, policy: Any
 ) -> _Chunk:
+    mask_id = getattr(policy, "module", policy).mask_id
     tokens_RL = rollout.tokens_BL[row]
     i, slot = at_RL.nonzero(as_tuple=True)
     return _Chunk(
         tokens_RL, tokens_RL.masked_fill(views.hide_BKL[row, view], mask_id),
         rollout.attend_BL[row], at_RL, (row[i], view[i], slot), views.temperature, views.layout,
-        views.context,
+        views.context, _precision(policy),
     )  # fmt: skip
 
 
-def _dummy(rollout: Rollout, views: Views, mask_id: int) -> _Chunk:
+def _dummy(rollout: Rollout, views: Views, policy: Any) -> _Chunk:
     """One row whose gradient is thrown away, for a process that has fewer rows than another."""
     zero = torch.zeros(1, dtype=torch.long, device=rollout.tokens_BL.device)
-    return _chunk(rollout, views, zero, zero, rollout.answer_BL[:1], mask_id)
+    return _chunk(rollout, views, zero, zero, rollout.answer_BL[:1], policy)
 
 
 class _Filler:
@@ -253,11 +263,10 @@ class _Filler:
         self.temperature = rollout.temperature / views.temperature
         self.guess_BKL = rollout.tokens_BL.unsqueeze(1).expand(B, K * guesses, L).clone()
         self.hide_BKL = views.hide_BKL
-        self.uniform: Any = None
+        self.uniform_BKLn: Any = None
         if guesses > 1:
             assert key is not None, "sampled guesses need a key"
-            noise = key.uniform(rollout.sample_B, guesses, K, L)
-            self.uniform = noise.to(rollout.tokens_BL.device)
+            self.uniform_BKLn = _guess_noise(key, rollout, K, guesses)
 
     def fill(self, chunk: _Chunk, logits_SV: Tensor, mask_id: int) -> None:
         row, view, slot = chunk.slots
@@ -268,10 +277,22 @@ class _Filler:
         if self.count == 1:
             self.guess_BKL[row, view, slot] = logits_SV.argmax(-1)
             return
-        cdf_SV = (logits_SV.double() / self.temperature).softmax(-1).cumsum(-1)
+        prob_SV = tempered(logits_SV, self.temperature).softmax(-1)
         for n in range(self.count):
-            at_S = self.uniform[row, n, view, slot].double() * cdf_SV[:, -1]
-            token_S = torch.searchsorted(cdf_SV, at_S.unsqueeze(1), right=True).squeeze(1)
-            self.guess_BKL[row, view * self.count + n, slot] = token_S.clamp(
-                max=cdf_SV.shape[1] - 1
-            )
+            token_S = inverse_cdf(prob_SV, self.uniform_BKLn[row, view, slot, n])
+            self.guess_BKL[row, view * self.count + n, slot] = token_S
+
+
+def _guess_noise(key: Key, rollout: Rollout, views: int, guesses: int) -> Tensor:
+    """Numbers in [0, 1), (B, K, L, n); the p-th real token of a row gets the p-th of its stream.
+
+    So neither padding nor the number of views moves what a state's guesses are drawn from.
+    """
+    B, L = rollout.attend_BL.shape
+    place_BL = (rollout.attend_BL.long().cumsum(1) - 1).clamp(min=0)
+    at_BLn = place_BL.unsqueeze(2).expand(B, L, guesses)
+    drawn = [
+        key.sub(f"view{k}").uniform(rollout.sample_B, L, guesses).to(at_BLn.device)
+        for k in range(views)
+    ]
+    return torch.stack([numbers_BLn.gather(1, at_BLn) for numbers_BLn in drawn], 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,11 @@ from typer.core import TyperGroup
 from dllmzoo.cli import _output as out
 from dllmzoo.cli._kinds import guess
 from dllmzoo.errors import DllmzooError
+
+COMMANDS = (
+    "train", "evaluate", "generate", "export", "listing", "show", "check", "new", "env",
+)  # fmt: skip
+"""Modules that hold the commands, in the order of the help."""
 
 
 class Commands(TyperGroup):
@@ -56,7 +62,7 @@ def program(
 
         out.say(f"dllmzoo {dllmzoo.__version__}")
     elif ctx.invoked_subcommand is None:
-        out.say(ctx.get_help())
+        ctx.get_help()  # rich prints it
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
@@ -99,18 +105,9 @@ def run(args: Sequence[str]) -> int:
 
 
 def _register_commands() -> None:
-    """Import the command modules: each adds its functions to `app`, in the order of the help."""
-    from dllmzoo.cli import (  # noqa: F401
-        train,
-        evaluate,
-        generate,
-        export,
-        listing,
-        show,
-        check,
-        new,
-        env,
-    )  # isort: skip
+    """Import the command modules: each adds its function to `app`."""
+    for module in COMMANDS:
+        importlib.import_module(f"dllmzoo.cli.{module}")
 
 
 def _split_at_dashes(args: Sequence[str]) -> tuple[list[str], list[str]]:

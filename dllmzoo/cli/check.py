@@ -20,7 +20,7 @@ def check_recipes(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="RECIPE... [KEY=VALUE]...",
+            metavar="RECIPE|KEY=VALUE",
             help="Files or names of packaged recipes; `key=value` changes all of them.",
         ),
     ],

@@ -37,7 +37,7 @@ def evaluate_model(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[RECIPE] [KEY=VALUE]...",
+            metavar="RECIPE|KEY=VALUE",
             help="The recipe whose task and sampler are used (default: the run's), and changes.",
             show_default=False,
         ),
@@ -67,7 +67,7 @@ def evaluate_model(
             show_default=False,
             help="The JSON-lines file. Default: a new one in `evaluations/` of the run or here.",
         ),
-    ] = None,  # fmt: skip
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --output.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

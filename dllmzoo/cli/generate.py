@@ -47,7 +47,7 @@ def generate_answers(
     prompts: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PROMPT]...",
+            metavar="PROMPT",
             help="Prompts; `-` reads one a line from standard input. Default: the first held-out "
             "example of the run's task.",
             show_default=False,
@@ -67,7 +67,7 @@ def generate_answers(
             show_default=False,
             help="A change to the recipe, `sampler.block_length=8`; may be repeated.",
         ),
-    ] = None,  # fmt: skip
+    ] = None,
     steps: Annotated[
         int | None, typer.Option(min=1, help="Denoising steps.", show_default=False)
     ] = None,

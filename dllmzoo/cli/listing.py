@@ -22,14 +22,14 @@ def list_names(
     kind: Annotated[
         str | None,
         typer.Argument(
-            metavar="[KIND]",
+            metavar="KIND",
             help=f"One of: {', '.join(kinds.ALL)}; or a pattern over all of them.",
         ),
     ] = None,
     pattern: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PATTERN]", help="A name with wildcards (`*entropy*`), or a part of a name."
+            metavar="PATTERN", help="A name with wildcards (`*entropy*`), or a part of a name."
         ),
     ] = None,
     plugin: Annotated[list[str] | None, typer.Option(help=PLUGIN_HELP)] = None,

@@ -27,7 +27,7 @@ _SECTION = re.compile(r"^(?:Args|References|Raises):\n(?:[ \t]+.*\n?|\n)*", re.M
 def show_one(
     kind: Annotated[
         str,
-        typer.Argument(metavar="[KIND]", help=f"One of: {', '.join(kinds.ALL)}; may be left out."),
+        typer.Argument(metavar="KIND", help=f"One of: {', '.join(kinds.ALL)}; may be left out."),
     ],
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Of the component, recipe or card.")

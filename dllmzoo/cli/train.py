@@ -32,7 +32,7 @@ def train_recipe(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help=recipes.RECIPE_HELP)],
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help=recipes.OVERRIDES_HELP, show_default=False),
+        typer.Argument(metavar="KEY=VALUE", help=recipes.OVERRIDES_HELP, show_default=False),
     ] = None,
     resume: Annotated[
         str | None,
@@ -63,7 +63,10 @@ def train_recipe(
         bool, typer.Option("--json", help="One JSON object a round, then one with the result.")
     ] = False,
 ) -> None:
-    """Train a model as a recipe says; writes a run folder."""
+    """Train a model as a recipe says; writes a run folder.
+
+    Ctrl-C finishes the round and saves; a second one stops at once. `--resume auto` goes on.
+    """
     if resume is not None and overwrite:
         raise UsageError("--resume and --overwrite exclude each other: go on, or start afresh")
     changes = list(overrides or ())

@@ -188,4 +188,3 @@ def zero_weight_is_group_relative(advantage: Advantage, case: Case) -> None:
     if getattr(plain, "reward_baseline", "mean") == "mean":
         final = given.credit(ADVANTAGES.get("group_relative")())
         same(found, final.expand_as(found), "advantage with weight 0")
-

@@ -1,4 +1,4 @@
-"""Pieces that plans share: keyed numbers per slot, and views that feed one kind of unit."""
+"""Pieces that plans share: random subsets, and views that feed one kind of unit."""
 
 import torch
 from torch import Tensor
@@ -6,22 +6,9 @@ from torch import Tensor
 from dllmzoo.records import Key, Rollout, Views
 
 
-def slot_uniform(key: Key, rollout: Rollout) -> Tensor:
-    """Numbers in [0, 1) for each slot, (B, L); padding does not move a row's numbers.
-
-    The p-th real token of a row gets the p-th number of the row's stream, however many padding
-    positions stand before it.
-    """
-    L = rollout.tokens_BL.shape[1]
-    device = rollout.tokens_BL.device
-    drawn_BL = key.uniform(rollout.sample_B, L).to(device)
-    place_BL = (rollout.attend_BL.long().cumsum(1) - 1).clamp(min=0)
-    return drawn_BL.gather(1, place_BL)
-
-
 def random_subset(key: Key, rollout: Rollout, among_BL: Tensor, size_B: Tensor) -> Tensor:
     """A uniformly random subset of `among_BL` with `size_B` slots in each row, bool (B, L)."""
-    drawn_BL = slot_uniform(key, rollout).masked_fill(~among_BL, 2.0)
+    drawn_BL = rollout.slot_uniform(key).masked_fill(~among_BL, 2.0)
     rank_BL = drawn_BL.argsort(dim=1, stable=True).argsort(dim=1)
     return (rank_BL < size_B.unsqueeze(1)) & among_BL
 

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from torch import Tensor
 
-from dllmzoo.likelihoods._plan import sequence_views, slot_uniform, slot_views
+from dllmzoo.likelihoods._plan import sequence_views, slot_views
 from dllmzoo.likelihoods._pool import linear_pool
 from dllmzoo.records import Estimate, Key, Rollout, Steps, Views
 from dllmzoo.zoo import LIKELIHOODS
@@ -60,7 +60,7 @@ class MeanField:
         temperature = self.temperature or rollout.temperature
         hide_BL = rollout.answer_BL
         if self.random:
-            noised_BL = slot_uniform(key, rollout) < self.prompt_noise
+            noised_BL = rollout.slot_uniform(key) < self.prompt_noise
             hide_BL = hide_BL | (noised_BL & rollout.attend_BL)
         hide_BKL, score_BKL = hide_BL.unsqueeze(1), rollout.valid_BL.unsqueeze(1)
         if self.unit == "slot":

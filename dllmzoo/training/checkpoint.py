@@ -92,10 +92,12 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def prune(folder: Path, keep_last: int, best: int | None) -> None:
-    """Delete all checkpoints but the last few and the best one."""
+    """Delete all checkpoints but the last few and the best one, and what a kill left behind."""
     kept = {path.name for path in checkpoints(folder)[-keep_last:]}
     if best is not None:
         kept.add(f"{PREFIX}{best:06d}")
     for path in checkpoints(folder):
         if path.name not in kept:
             shutil.rmtree(path)
+    for left in folder.glob(f"checkpoints/.{PREFIX}*"):
+        shutil.rmtree(left, ignore_errors=True)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from dllmzoo.protocols import Policy, Ratio, Sampler, Task
-from dllmzoo.records import Example, Key, take
+from dllmzoo.records import Example, Key
 from dllmzoo.training.prompts import Codec
 
 Z95 = 1.959964
@@ -83,7 +83,7 @@ def evaluate(
         part = mine[start : start + batch]
         prompts = codec.prompts(task, [examples[i] for i in part], 1, answer_length=length)
         prompts = replace(prompts, sample_B=torch.tensor(part, device=prompts.sample_B.device))
-        rollout = sampler(policy, take(prompts, torch.arange(len(part))), key)
+        rollout = sampler(policy, prompts, key)
         texts += codec.texts(rollout.tokens_BL[:, -length:])
         forwards += rollout.forwards
     pairs = list(zip(mine, texts, strict=True))

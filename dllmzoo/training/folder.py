@@ -16,9 +16,10 @@ from dllmzoo.training.files import write_bytes, write_json
 
 FORMAT = 1
 OURS = (
-    "recipe.resolved.yaml", "manifest.json", "metrics.jsonl", "rollouts", "checkpoints", "final",
-    "evaluations.json", "evaluations",
+    "recipe.resolved.yaml", "metrics.jsonl", "rollouts", "checkpoints", "final",
+    "evaluations.json", "evaluations", "trackers", "manifest.json",
 )  # fmt: skip
+"""What a run writes. The manifest is deleted last: it marks the folder as ours until then."""
 MAY_DIFFER = (
     "train.rounds", "train.max_minutes", "train.save_every", "train.keep_last", "train.trackers",
     "train.log_rollouts", "output", "evaluate", "smoke", "title",
@@ -57,14 +58,15 @@ class RunFolder:
         Raises:
             UsageError: the folder is not one of a run.
         """
-        if self.exists() and not (self.path / "manifest.json").exists():
+        left = [self.path / f".{name}.{end}" for name in OURS for end in ("tmp", "old")]
+        foreign = self.exists() and not set(self.path.iterdir()) <= set(left)
+        if foreign and not (self.path / "manifest.json").exists():
             raise UsageError(
                 f"{self.path} is not empty and not a run folder (no manifest.json): dllmzoo "
                 f"deletes nothing in it; choose another `output`"
             )
-        for name in OURS:
-            target = self.path / name
-            if target.is_dir():
+        for target in (*left, *(self.path / name for name in OURS)):
+            if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
             else:
                 target.unlink(missing_ok=True)
@@ -127,6 +129,43 @@ def finished(folder: RunFolder, rounds: int, max_minutes: float | None) -> bool:
     state = checkpoint.read_state(last)
     out_of_time = max_minutes is not None and state.minutes >= max_minutes
     return state.round >= rounds or out_of_time
+
+
+def refuse_folder(
+    folder: RunFolder, resume: str | Path | None, overwrite: bool, weights: str | None
+) -> None:
+    """Raise if a run may not start, or go on, in this folder; touches nothing.
+
+    Args:
+        folder: of the run.
+        resume: None, `auto`, or the folder itself.
+        overwrite: whether what is there may be deleted.
+        weights: where the run starts from, if it is a folder.
+
+    Raises:
+        UsageError: says which flag or key to change.
+    """
+    if resume is not None and overwrite:
+        raise UsageError("--resume and --overwrite exclude each other: go on, or start afresh")
+    if resume not in (None, "auto") and not folder.recipe.exists():
+        raise UsageError(
+            f"{folder.path} holds no run to go on with (no {folder.recipe.name}); name a run "
+            f"folder, or use `--resume auto` for the one that `output` names"
+        )
+    if resume is None and not overwrite and folder.exists():
+        raise UsageError(
+            f"{folder.path} is not empty; go on with `--resume auto`, replace it with "
+            f"`--overwrite`, or choose another `output=`"
+        )
+    if overwrite and weights and _inside(Path(weights).expanduser(), folder.path):
+        raise UsageError(
+            f"the run starts from model.weights {weights}, which --overwrite would delete; "
+            f"choose another `output=`"
+        )
+
+
+def _inside(path: Path, folder: Path) -> bool:
+    return path.exists() and path.resolve().is_relative_to(folder.resolve())
 
 
 def refuse_another_recipe(folder: RunFolder, keys: list[str]) -> None:

@@ -93,8 +93,11 @@ class Meter:
                 self.add(f"reward_{word}/{name}", share, 1 / self.accelerator.num_processes)
         flat, groups = _equal_groups(rewards, rollout.group_B)
         self.add("reward_zero_std_share", flat, groups)
-        if previews is not None:
-            self.add_tensor("preview_reward", previews.total_X, previews.counted_X)
+        if previews is not None and steps is not None:
+            used_BK = (steps.weight_BK > 0).to(previews.counted_X.device)
+            guesses = previews.counted_X.numel() // used_BK.numel()
+            used_X = used_BK.flatten().repeat_interleave(guesses)
+            self.add_tensor("preview_reward", previews.total_X, previews.counted_X & used_X)
         self.add_tensor("advantage_abs", advantage_BA.abs())
         committed = rollout.reveal_BL >= 0
         self.add_tensor("entropy", rollout.entropy_BL, committed)
@@ -143,7 +146,7 @@ class Meter:
 
 def _equal_groups(rewards: Rewards, group_B: Tensor) -> tuple[float, float]:
     """How many groups have counted rewards that are all equal, and how many groups there are."""
-    group = group_B.unique(return_inverse=True)[1]
+    group = group_B.to(rewards.total_X.device).unique(return_inverse=True)[1]
     number = int(group.max()) + 1 if len(group) else 0
     total, counted = rewards.total_X.float(), rewards.counted_X
     low = total.new_full((number,), torch.inf).scatter_reduce(

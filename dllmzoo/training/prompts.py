@@ -32,6 +32,11 @@ class Codec:
     max_length: int | None = None
     device: torch.device | str = "cpu"
 
+    @property
+    def filler(self) -> int:
+        """Token under padding and behind a demonstration: the end token if there is one."""
+        return self.stop_ids[0] if self.stop_ids else 0
+
     def prompt_ids(self, prompt: str | list[dict[str, str]]) -> list[int]:
         """Token ids of plain text, or of messages through the tokenizer's chat template."""
         if isinstance(prompt, str):
@@ -74,7 +79,7 @@ class Codec:
                 f"a prompt of {longest} tokens and an answer of {answer_length} exceed the "
                 f"model's {self.max_length}; shorten `sampler.answer_length` or drop the example"
             )
-        tokens_PL = torch.full((len(ids), longest), self.stop_ids[0])
+        tokens_PL = torch.full((len(ids), longest), self.filler)
         attend_PL = torch.zeros(len(ids), longest, dtype=torch.bool)
         for row, tokens in enumerate(ids):
             tokens_PL[row, longest - len(tokens) :] = torch.tensor(tokens, dtype=torch.long)
@@ -113,7 +118,7 @@ class Codec:
             TaskError: a demonstration is longer than the answer canvas.
         """
         prompts = self.prompts(task, examples, 1, answer_length=answer_length, first=first)
-        answer_BN = torch.full((len(examples), answer_length), self.stop_ids[0])
+        answer_BN = torch.full((len(examples), answer_length), self.filler)
         for row, example in enumerate(examples):
             text = task.answer(example, key, first + row)
             ids = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -121,6 +126,12 @@ class Codec:
                 raise TaskError(
                     f"a demonstration has {len(ids)} tokens, the answer canvas {answer_length}; "
                     f"raise `sampler.answer_length`"
+                )
+            if len(ids) < answer_length and not self.stop_ids:
+                raise TaskError(
+                    f"a demonstration has {len(ids)} tokens, the answer canvas {answer_length}, "
+                    f"and the model has no end token to fill the rest; set `sampler.answer_length` "
+                    f"to {len(ids)} or give the model's config an `eos_token_id`"
                 )
             answer_BN[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
         return prompts, answer_BN.to(self.device)

@@ -11,10 +11,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dllmzoo.errors import HealthError, Interrupted, RunError, UsageError
-from dllmzoo.training.folder import RunFolder, finished, refuse_another_recipe
+from dllmzoo.errors import HealthError, Interrupted
+from dllmzoo.training.folder import RunFolder, finished, refuse_another_recipe, refuse_folder
+
+if TYPE_CHECKING:
+    from dllmzoo.training.interrupt import StopRequest
 
 log = logging.getLogger("dllmzoo")
 
@@ -63,14 +66,8 @@ def train(
     for notice in loaded.notices:
         log.info(notice)
     folder = RunFolder(Path(resume) if resume not in (None, "auto") else Path(loaded.output))
-    if resume is not None and overwrite:
-        raise UsageError("--resume and --overwrite exclude each other: go on, or start afresh")
-    first = os.environ.get("RANK", "0") == "0"  # others may see what the first has just made
-    if first and resume is None and not overwrite and folder.exists():
-        raise UsageError(
-            f"{folder.path} is not empty; go on with `--resume auto`, replace it with "
-            f"`--overwrite`, or choose another `output=`"
-        )
+    if os.environ.get("RANK", "0") == "0":  # others may see what the first has just made
+        refuse_folder(folder, resume, overwrite, loaded.model.weights)
     return _Run(loaded, folder, resume is not None, command, policy, tokenizer).rounds()
 
 
@@ -86,7 +83,8 @@ class _Run:
         self.resuming = resuming
         self.command = command
         self.given = policy, tokenizer
-        self.started = time.monotonic()
+        self.accelerator: Any = None
+        self.started = 0.0
         self.earlier = 0.0  # minutes of earlier sittings
         self.saved: int | None = None
 
@@ -98,36 +96,47 @@ class _Run:
         if self.resuming and finished(self.folder, train.rounds, train.max_minutes):
             log.info("%s is finished; nothing to do", self.folder.path)
             return
+        self.started = time.monotonic()
         with stop_request() as stop:
-            self._open()
-            if self.state.round == 0:
-                yield self._first()
             try:
-                for round, meter, seen in self._loop():
-                    row = self._row(round, meter, seen)
-                    stopping, late = self._flags(stop.signal is not None)
-                    last = round == train.rounds or late
-                    row |= self._evaluation(round, last)
-                    self._keep(row, seen, last or stopping)
-                    yield row
-                    if stopping and not last:
-                        raise Interrupted(
-                            f"stopped by {stop.signal} after round {round}, saved in "
-                            f"{self.folder.last_checkpoint()}; go on with --resume auto"
-                        )
-                    if last:
-                        break
-            except GeneratorExit:
-                self._save()
-                raise
-            self._finish()
+                yield from self._sitting(stop)
+            finally:
+                if train.trackers and self.accelerator is not None:
+                    self.accelerator.end_training()
+
+    def _sitting(self, stop: StopRequest) -> Iterator[dict[str, Any]]:
+        """From the last checkpoint to the end, a stop or a failure."""
+        self._open()
+        if self.state.round == 0:
+            yield self._first()
+        try:
+            for round, meter, seen in self._loop():
+                row = self._row(round, meter, seen)
+                stopping, late = self._flags(stop.signal is not None)
+                last = round == self.recipe.train.rounds or late
+                row |= self._evaluation(round, last)
+                self._keep(row, last or stopping)
+                yield row
+                self._refuse_collapse(row)
+                if stopping and not last:
+                    raise Interrupted(
+                        f"stopped by {stop.signal or 'another process'} after round {round}, "
+                        f"saved in {self.folder.last_checkpoint()}; go on with --resume auto"
+                    )
+                if last:
+                    break
+        except GeneratorExit:
+            self._save()
+            raise
+        self._finish()
 
     def _open(self) -> None:
         """Make or reopen the folder, load the networks, go to the last checkpoint."""
         from dllmzoo.training import checkpoint
         from dllmzoo.training.setup import make_accelerator, make_learner
 
-        self.accelerator = make_accelerator(self.recipe.train)
+        trackers = self.folder.path / "trackers"
+        self.accelerator = make_accelerator(self.recipe.train, trackers)
         self.main = self.accelerator.is_main_process
         self.state = checkpoint.State()
         last = self._resumed_from() if self.resuming else None
@@ -240,7 +249,7 @@ class _Run:
         task, row = self.recipe.task, {}
         examples = task.test(options.examples)
         policy = self.accelerator.unwrap_model(self.learner.policy)
-        for steps in (options.steps, *(options.also_steps if edge else ())):
+        for steps in dict.fromkeys((options.steps, *(options.also_steps if edge else ()))):
             result = evaluate(
                 policy, self.learner.codec, task, greedy(self.recipe.sampler, steps),
                 examples=examples, batch=options.batch, accelerator=self.accelerator,
@@ -272,16 +281,23 @@ class _Run:
             return
         low = floor is not None and value < floor * (state.first_value or 0.0)
         self.state = replace(state, low_evaluations=state.low_evaluations + 1 if low else 0)
-        if self.state.low_evaluations >= 3:
-            raise HealthError(
-                f"the policy collapsed: {self.recipe.task.primary} was below {floor} of its start "
-                f"({state.first_value:.3f}) three times in a row, now {value:.3f} at round "
-                f"{round}; {self._last_good()}"
-            )
         if not low and (state.best is None or value > state.best["value"]):
             self.state = replace(self.state, best={"round": round, "value": value})
 
-    def _keep(self, row: dict[str, Any], seen: Any, must_save: bool) -> None:
+    @property
+    def _collapsed(self) -> bool:
+        return self.state.low_evaluations >= 3
+
+    def _refuse_collapse(self, row: dict[str, Any]) -> None:
+        if self._collapsed:
+            primary, floor = self.recipe.task.primary, self.recipe.evaluate.floor
+            raise HealthError(
+                f"the policy collapsed: {primary} was below {floor} of its start "
+                f"({self.state.first_value:.3f}) three times in a row, now "
+                f"{row[f'eval/{primary}']:.3f} at round {row['round']}; {self._last_good()}"
+            )
+
+    def _keep(self, row: dict[str, Any], must_save: bool) -> None:
         """Write the round's row; save if it is due, asked for, or the best so far."""
         round, every = row["round"], self.recipe.train.save_every
         self.state = replace(self.state, round=round)
@@ -297,7 +313,7 @@ class _Run:
     def _save(self) -> None:
         from dllmzoo.training import checkpoint
 
-        if self.saved == self.state.round:
+        if self.saved == self.state.round or self._collapsed:
             return
         self.state = replace(self.state, minutes=self._minutes())
         if self.main:
@@ -314,8 +330,6 @@ class _Run:
             save_final(self.folder.final, self.recipe.model, self.learner)
             self.folder.note(finished={"round": self.state.round, "minutes": self._minutes()})
         self.accelerator.wait_for_everyone()
-        if self.recipe.train.trackers:
-            self.accelerator.end_training()
 
     def _minutes(self) -> float:
         """Wall minutes of this run, earlier sittings included."""
@@ -334,10 +348,11 @@ class _Run:
         return bool(total[0] > 0), bool(total[1] > 0)
 
     def _last_good(self) -> str:
-        last = self.folder.last_checkpoint()
-        if last is None:
-            return "no checkpoint was saved yet (set `train.save_every`)"
-        return f"the last good checkpoint is {last}"
+        """The newest checkpoint that followed no low evaluation."""
+        from dllmzoo.training import checkpoint
 
-
-__all__ = ["RunError", "train"]
+        found = checkpoint.checkpoints(self.folder.path)
+        good = [path for path in found if checkpoint.read_state(path).low_evaluations == 0]
+        if not good:
+            return "no good checkpoint was saved (set `train.save_every`)"
+        return f"the last good checkpoint is {good[-1]}"

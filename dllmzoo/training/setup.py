@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,15 +27,33 @@ SCHEDULES = {
 }
 
 
-def make_accelerator(train: Train) -> Any:
-    """The processes of the run; refuses prompts that cannot be shared evenly.
+def make_accelerator(train: Train, folder: Path | None = None) -> Any:
+    """The processes of the run; refuses what a run cannot be spread over.
+
+    Args:
+        train: how many prompts are shared, and which trackers are told.
+        folder: where trackers that write files put them.
 
     Raises:
-        UsageError: `train.prompts` is no multiple of the number of processes.
+        UsageError: `train.prompts` is no multiple of the number of processes, a tracker is not
+            installed, or the launcher shards parameters.
     """
     from accelerate import Accelerator
+    from accelerate.utils import DistributedType
 
-    accelerator = Accelerator(log_with=list(train.trackers) or None)
+    for tracker in train.trackers:
+        if find_spec(tracker) is None:
+            raise UsageError(
+                f"train.trackers names {tracker}, which is not installed: pip install {tracker}"
+            )
+    accelerator = Accelerator(log_with=list(train.trackers) or None, project_dir=folder)
+    sharded = (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM)
+    if accelerator.distributed_type in sharded:
+        raise UsageError(
+            f"parameters sharded by {accelerator.distributed_type.value} are not supported yet: "
+            f"each process holds the whole model; launch plain data parallel processes "
+            f"(`accelerate launch --multi_gpu`)"
+        )
     world = accelerator.num_processes
     if train.prompts % world:
         low = train.prompts // world * world

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dllmzoo.likelihoods._plan import slot_uniform
 from dllmzoo.protocols import Schedule, Task
 from dllmzoo.records import Key, Prompts, Rollout, Views
 from dllmzoo.scoring import replay
@@ -57,8 +56,7 @@ def train(
         meter.add("loss", float(value), share)
         meter.add("grad_norm", norm * share, share)
         meter.add("masked_share", float(views.score_BKL.sum()), float(rollout.attend_BL.sum()))
-        rows, length = rollout.tokens_BL.shape
-        meter.forward(rows, length, int(views.score_BKL.sum()), backward=True)
+        meter.scored(views, backward=True)
         yield round, meter, None
 
 
@@ -67,7 +65,7 @@ def noise(data: Demonstrations, rollout: Rollout, key: Key) -> Views:
     sample_B, device = rollout.sample_B, rollout.tokens_BL.device
     t_B1 = 1 - key.uniform(sample_B, 1).to(device)  # in (0, 1]
     mask_B1 = data.schedule.mask_prob(t_B1)
-    uniform_BL = slot_uniform(key.sub("slots"), rollout)
+    uniform_BL = rollout.slot_uniform(key.sub("slots"))
     target_BL = rollout.answer_BL if data.completion_only else rollout.attend_BL
     hide_BL = (uniform_BL < mask_B1) & target_BL
     weight_B1 = data.schedule.rate(t_B1) / mask_B1.clamp(min=data.min_mask)

@@ -86,6 +86,8 @@ def update(
         )  # fmt: skip
         norm = step(learner, budget.max_grad_norm, float(meter.total({"loss": value})["loss"]))
     meter.scored(views, backward=True)
+    if exact is not None:
+        meter.scored(views)  # the reference, once more in the replay
     meter.update(value, norm, details, units)
 
 

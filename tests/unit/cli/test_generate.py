@@ -93,7 +93,7 @@ def test_the_trace_is_read_off_the_rollout():
     from dllmzoo.laws.inputs import played
 
     class Words:
-        class tokenizer:  # noqa: N801
+        class tokenizer:
             decode = staticmethod(lambda ids: "abcdefg"[ids[0]])
 
     rollout = played(torch.tensor([[0, 1, 2]]), torch.tensor([[2, 0, 2]]), num_steps=4)
