@@ -7,6 +7,7 @@ weights that ship with the library. `null` says that a fact is not known.
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -266,7 +267,7 @@ def weights_card(spec: str | Path | None) -> WeightsCard | None:
     if spec is None:
         return None
     file = _files("weights").get(str(spec)) or Path(spec) / "card.yaml"
-    if not file.is_file():
+    if not os.path.isfile(file):
         return None
     found = _read("weights", file)
     return found

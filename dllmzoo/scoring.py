@@ -263,10 +263,10 @@ class _Filler:
         self.temperature = rollout.temperature / views.temperature
         self.guess_BKL = rollout.tokens_BL.unsqueeze(1).expand(B, K * guesses, L).clone()
         self.hide_BKL = views.hide_BKL
-        self.uniform_BKLn: Any = None
+        self.uniform: Any = None  # (B, K, n, L)
         if guesses > 1:
             assert key is not None, "sampled guesses need a key"
-            self.uniform_BKLn = _guess_noise(key, rollout, K, guesses)
+            self.uniform = rollout.slot_uniform(key, K, guesses)
 
     def fill(self, chunk: _Chunk, logits_SV: Tensor, mask_id: int) -> None:
         row, view, slot = chunk.slots
@@ -279,20 +279,5 @@ class _Filler:
             return
         prob_SV = tempered(logits_SV, self.temperature).softmax(-1)
         for n in range(self.count):
-            token_S = inverse_cdf(prob_SV, self.uniform_BKLn[row, view, slot, n])
+            token_S = inverse_cdf(prob_SV, self.uniform[row, view, n, slot])
             self.guess_BKL[row, view * self.count + n, slot] = token_S
-
-
-def _guess_noise(key: Key, rollout: Rollout, views: int, guesses: int) -> Tensor:
-    """Numbers in [0, 1), (B, K, L, n); the p-th real token of a row gets the p-th of its stream.
-
-    So neither padding nor the number of views moves what a state's guesses are drawn from.
-    """
-    B, L = rollout.attend_BL.shape
-    place_BL = (rollout.attend_BL.long().cumsum(1) - 1).clamp(min=0)
-    at_BLn = place_BL.unsqueeze(2).expand(B, L, guesses)
-    drawn = [
-        key.sub(f"view{k}").uniform(rollout.sample_B, L, guesses).to(at_BLn.device)
-        for k in range(views)
-    ]
-    return torch.stack([numbers_BLn.gather(1, at_BLn) for numbers_BLn in drawn], 1)

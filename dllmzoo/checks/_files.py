@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 
 from dllmzoo import catalogue
 from dllmzoo.errors import ModelError
+from dllmzoo.recipe._explain import shown
 
 CONFIG, ADAPTER = "config.json", "adapter_config.json"
 CHARACTERS = "characters:"
@@ -64,8 +66,8 @@ def locate(spec: str) -> Path | dict[str, Any] | None:
     Raises:
         ModelError: it is none of these; suggests cards.
     """
-    folder = Path(spec).expanduser()
-    if folder.is_dir():
+    folder = Path(os.path.expanduser(spec))
+    if os.path.isdir(folder):
         for each in (folder, folder / "final"):
             if (each / CONFIG).is_file() or (each / ADAPTER).is_file():
                 return each
@@ -79,7 +81,9 @@ def locate(spec: str) -> Path | dict[str, Any] | None:
     known = sorted({*catalogue.names("weights"), *catalogue.names("models")})
     close = difflib.get_close_matches(spec, known, n=2, cutoff=0.5)
     guess = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-    raise ModelError(f"{spec!r} is neither a folder, nor a card, nor a hub id (owner/name){guess}")
+    raise ModelError(
+        f"{shown(spec)} is neither a folder, nor a card, nor a hub id (owner/name){guess}"
+    )
 
 
 def config_of(where: Path | Mapping[str, Any] | None) -> dict[str, Any]:

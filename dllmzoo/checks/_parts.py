@@ -154,18 +154,20 @@ def check_counts(recipe: Recipe, found: Found) -> None:
             f"use minibatches: {P} or less, or prompts: {M}",
         )
     elif math.ceil(P / math.ceil(P / M)) != M:
-        fitting = [m for m in range(1, P + 1) if P % m == 0]
-        near = sorted(sorted(fitting, key=lambda m: abs(m - M))[:2])
+        fewer = next(m for m in range(M - 1, 0, -1) if P % m == 0)
+        more = next(m for m in range(M + 1, P + 1) if P % m == 0)
         found.add(
             "train.minibatches",
             f"{P} prompts cannot be cut into {M} minibatches of about equal size",
-            f"nearest: minibatches: {' or '.join(map(str, near))}; or prompts: {-(-P // M) * M}",
+            f"nearest: minibatches: {fewer} or {more}; or prompts: {-(-P // M) * M}",
         )
 
 
 def check_evaluation(recipe: Recipe, found: Found) -> None:
     """Step counts of the evaluation that the sampler cannot run."""
     sampler, evaluation = recipe.sampler, recipe.evaluate
+    if sampler is None:
+        return
     wanted = [("evaluate.steps", evaluation.steps)]
     wanted += [("evaluate.also_steps", steps) for steps in evaluation.also_steps]
     for path, steps in wanted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dllmzoo.checks._files import Network
@@ -15,7 +16,7 @@ LOOKED_AT = 4
 
 def check_task(recipe: Recipe, found: Found, network: Network) -> None:
     """Ask the task about its data; look at prompts where that costs nothing."""
-    if not found.sound("task"):
+    if recipe.task is None or not found.sound("task"):
         return
     answer = getattr(recipe.sampler, "answer_length", None)
     answer = answer if found.sound("sampler.answer_length") else None
@@ -26,21 +27,28 @@ def check_task(recipe: Recipe, found: Found, network: Network) -> None:
             f"an answer of {answer} tokens leaves no room for a prompt: the model's longest "
             f"sequence is {longest}",
         )
-    problems: list[str] = []
-    try:
-        problems = list(getattr(recipe.task, "check", list)())
-    except DllmzooError as error:
-        problems = [str(error)]
-    for problem in problems:
+    if problems := _said(lambda: list(getattr(recipe.task, "check", list)())):
+        for problem in problems:
+            found.quote("task", problem)
+        return
+    if getattr(recipe.task, "hub", None) is not None:
+        return
+    prompts: list[Any] = []
+    wrong = _said(lambda: prompts.extend(map(recipe.task.prompt, recipe.task.test(LOOKED_AT))))
+    for problem in wrong:
         found.quote("task", problem)
-    if problems or getattr(recipe.task, "hub", None) is not None:
-        return
+    if not wrong:
+        _prompts(prompts, answer, found, network)
+
+
+def _said(ask: Callable[[], list[str] | None]) -> list[str]:
+    """What a task answers; what it raises is an answer too."""
     try:
-        prompts = [recipe.task.prompt(each) for each in recipe.task.test(LOOKED_AT)]
+        return ask() or []
     except DllmzooError as error:
-        found.quote("task", str(error))
-        return
-    _prompts(prompts, answer, found, network)
+        return [str(error)]
+    except Exception as error:
+        return [f"{type(error).__name__}: {error}"]
 
 
 def _prompts(prompts: list[Any], answer: int | None, found: Found, network: Network) -> None:

@@ -95,11 +95,8 @@ def unknown(where: str, path: Path, what: str, known: Collection[str]) -> Proble
         if old.startswith(above) and "." not in old.removeprefix(above)
     }
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    meant = [repr(each) for each in close]
-    if not close:
-        close = difflib.get_close_matches(name, list(elsewhere), n=1, cutoff=0.6)
-        meant = [elsewhere[each] for each in close]
+    close = difflib.get_close_matches(name, [*names, *elsewhere], n=1, cutoff=0.6)
+    meant = [repr(each) if each in names else elsewhere[each] for each in close]
     hint = f"did you mean {meant[0]}? " if meant else ""
     hint += f"{what} takes {', '.join(names)}" if names else f"{what} takes no options"
     return Problem(where, dotted, f"unknown option {name!r}", hint)

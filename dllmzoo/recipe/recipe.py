@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -199,7 +200,7 @@ def _opened(source: Source, problems: list[Problem]) -> tuple[Node, str, Path]:
 
 def _file(source: str | Path) -> Path:
     path = Path(source)
-    if path.is_file() or path.is_dir():
+    if os.path.exists(path):
         return path
     try:
         return recipe_path(str(source))

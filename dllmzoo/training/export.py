@@ -39,13 +39,18 @@ def save_policy(folder: Path, policy: Any, tokenizer: Any) -> None:
 
 
 def _compare(folder: Path, policy: Any) -> None:
-    known = {name: value.detach().cpu() for name, value in policy.state_dict().items()}
-    adapters = {name.replace(".default.", "."): value for name, value in known.items()}
+    known = dict(policy.state_dict())
+    if hasattr(policy, "merge_and_unload"):  # only adapters are written, under shorter names
+        known = {n.replace(".default.", "."): v for n, v in known.items() if ".lora_" in n}
+    written = set()
     for file in folder.glob("*.safetensors"):
         for name, value in load_file(file).items():
-            ours = known.get(name, adapters.get(name))
-            if ours is None or not torch.equal(ours, value):
+            if name not in known or not torch.equal(known[name].detach().cpu(), value):
                 raise RunError(f"{file} does not hold the trained weights of {name}")
+            written.add(known[name].data_ptr())
+    lost = [name for name, value in known.items() if value.data_ptr() not in written]  # not tied
+    if lost:
+        raise RunError(f"{folder} lacks the trained weights of {', '.join(lost)}")
 
 
 def export(source: str | Path, folder: Path, *, merge: bool = False) -> Path:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+log = logging.getLogger("dllmzoo")
 
 CAUGHT = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name)
@@ -25,6 +28,9 @@ class StopRequest:
         if self.signal is not None:
             raise KeyboardInterrupt
         self.signal = signal.Signals(number).name
+        log.warning(
+            "%s: finishing this round, then saving; a second one stops at once", self.signal
+        )
 
 
 @contextmanager

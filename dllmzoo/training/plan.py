@@ -77,8 +77,9 @@ def _rows(recipe: Recipe) -> tuple[int, int, int, int]:
     plans = train.passes if recipe.likelihood.random else 1
     old = plans if recipe.loss.needs_old else 1
     reference = plans if recipe.loss.needs_reference else 0
-    shared = recipe.likelihood.shares_masks and not recipe.loss.needs_exact_kl
-    again = train.passes - (1 / train.minibatches if shared else 0)  # sweeps scored afresh
+    again = train.passes - (1 / train.minibatches if recipe.likelihood.shares_masks else 0)
+    if recipe.loss.needs_exact_kl:  # policy and reference in every sweep, and the latter in replay
+        again = 3 * train.passes
     scored = samples * views * (old + reference + again)
     return samples, rollout, round(scored), samples * views * train.passes
 

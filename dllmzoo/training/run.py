@@ -93,8 +93,7 @@ class _Run:
         from dllmzoo.training.interrupt import stop_request
 
         train = self.recipe.train
-        if self.resuming and finished(self.folder, train.rounds, train.max_minutes):
-            log.info("%s is finished; nothing to do", self.folder.path)
+        if self.resuming and self._is_done():
             return
         self.started = time.monotonic()
         with stop_request() as stop:
@@ -153,13 +152,23 @@ class _Run:
         if self.recipe.train.trackers:
             self.accelerator.init_trackers(self.folder.path.name)
 
-    def _resumed_from(self) -> Path | None:
+    def _is_done(self) -> bool:
+        """Whether the run in the folder, which must be of this recipe, has nothing left to do."""
         from dllmzoo.recipe import difference, load
 
+        train = self.recipe.train
         if not self.folder.recipe.exists():
             log.info("%s holds no run yet; starting one", self.folder.path)
-            return None
+            return False
         refuse_another_recipe(self.folder, difference(load(self.folder.recipe), self.recipe))
+        if finished(self.folder, train.rounds, train.max_minutes):
+            log.info("%s is finished; nothing to do", self.folder.path)
+            return True
+        return False
+
+    def _resumed_from(self) -> Path | None:
+        if not self.folder.recipe.exists():
+            return None
         last = self.folder.last_checkpoint()
         if last is None:
             log.info("%s holds no checkpoint yet; starting over", self.folder.path)

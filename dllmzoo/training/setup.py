@@ -81,7 +81,9 @@ def make_learner(
     if policy is None:
         dtype = getattr(torch, spec.dtype)
         if spec.weights is not None:
-            policy = loading.load_model(spec.weights, dtype=dtype, name=spec.name)
+            policy = loading.load_model(
+                spec.weights, dtype=dtype, name=spec.name, tokenizer=tokenizer
+            )
         else:
             policy = loading.build_model(spec.name, spec.config or {}, tokenizer, recipe.seed)
             policy = policy.to(dtype)

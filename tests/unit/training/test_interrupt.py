@@ -1,0 +1,40 @@
+"""Signals: the first asks, the second stops, the handlers of before come back."""
+
+import signal
+import threading
+
+import pytest
+
+from dllmzoo.training.interrupt import CAUGHT, stop_request
+
+
+@pytest.mark.parametrize("number", CAUGHT)
+def test_the_first_signal_asks_and_the_second_stops(number):
+    with stop_request() as stop:
+        assert stop.signal is None
+        signal.raise_signal(number)
+        assert stop.signal == signal.Signals(number).name
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert stop.signal == signal.Signals(number).name, "the first one is named"
+
+
+def test_the_handlers_of_before_come_back_even_after_an_error():
+    before = {number: signal.getsignal(number) for number in CAUGHT}
+    with pytest.raises(ZeroDivisionError), stop_request():
+        raise ZeroDivisionError
+    assert {number: signal.getsignal(number) for number in CAUGHT} == before
+
+
+def test_outside_the_main_thread_nothing_is_caught():
+    seen = []
+
+    def work():
+        with stop_request() as stop:
+            seen.append((stop.signal, signal.getsignal(signal.SIGTERM)))
+
+    before = signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [(None, before)]

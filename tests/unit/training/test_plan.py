@@ -1,0 +1,77 @@
+"""The dry run against what a round really runs."""
+
+import json
+
+import pytest
+
+import dllmzoo
+from dllmzoo.recipe import load
+from dllmzoo.training.plan import machine_speed, plan, views_of
+from tests.runs import recipe
+
+KL = {"name": "clipped_surrogate", "kl_coef": 0.1, "normaliser": "step"}
+ELBO = {
+    "selector": None, "likelihood": {"name": "elbo", "views": 3}, "advantage": "leave_one_out",
+    "loss": "stable_drl",
+}  # fmt: skip
+TRAIN = recipe("x")["train"] | {"rounds": 1}
+
+
+def forecast(tmp_path, **changes):
+    return plan(load(recipe(tmp_path, **changes)))
+
+
+def test_rows_of_a_round_by_hand(tmp_path):
+    # 16 samples; 4 denoising steps each; 2 chosen states scored and trained
+    found = forecast(tmp_path)
+    assert (found.samples, found.updates, found.rounds) == (16, 1, 4)
+    assert (found.rollout_rows, found.train_rows) == (64, 32)
+    # old only, since new = old in the first update; 8 + 4 + 4 calls of 8 rows
+    no_kl = forecast(tmp_path, loss=KL | {"kl": "none"})
+    assert no_kl.score_rows == 32 and no_kl.forwards == 8 + 4 + 4
+    assert forecast(tmp_path, loss=KL).score_rows == 64  # and the reference
+    # two passes of two minibatches: 3 of the 4 half rounds are scored afresh
+    twice = TRAIN | {"passes": 2, "minibatches": 2}
+    found = forecast(tmp_path, loss=KL, train=twice)
+    assert found.score_rows == 32 + 32 + 48 and found.updates == 4 and found.train_rows == 64
+    # a random plan a pass, each scored under the old policy
+    found = forecast(tmp_path, **ELBO, train=TRAIN | {"passes": 2})
+    assert found.score_rows == 2 * 48 + 48 and found.train_rows == 96
+    found = forecast(tmp_path, stage="sft", train={"prompts": 8, "rounds": 3})
+    assert (found.samples, found.rollout_rows, found.score_rows, found.train_rows) == (8, 0, 0, 8)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"loss": KL | {"kl": "none"}},
+        {"loss": KL},
+        {"loss": KL, "train": TRAIN | {"passes": 2, "minibatches": 2}},
+        {"loss": KL | {"kl": "exact"}},
+        ELBO,
+        {"stage": "sft", "train": {"prompts": 8, "rounds": 1, "micro_batch": 8}},
+    ],
+    ids=["no kl", "k3", "passes", "exact", "elbo", "sft"],
+)
+def test_the_forecast_of_the_flops_is_near_what_is_counted(tmp_path, changes):
+    changes = {"train": TRAIN} | changes
+    found = forecast(tmp_path, **changes)
+    rows = list(dllmzoo.train(recipe(tmp_path / "run", **changes)))
+    # logits are counted as if every answer slot were scored
+    assert rows[1]["flops"] <= found.flops <= 1.5 * rows[1]["flops"]
+
+
+def test_views_of_a_sample(tmp_path):
+    assert views_of(load(recipe(tmp_path))) == 2
+    assert views_of(load(recipe(tmp_path, selector="all"))) == 4
+    assert views_of(load(recipe(tmp_path, **ELBO))) == 3
+
+
+def test_the_table_names_every_quantity(tmp_path):
+    labels = dict(forecast(tmp_path).rows())
+    assert {"samples per round", "updates per round", "FLOPs per round", "rounds"} <= set(labels)
+    json.dumps(labels)
+
+
+def test_the_speed_of_the_machine_is_measured():
+    assert machine_speed(64, 0.01) > 1e6

@@ -1,0 +1,121 @@
+"""Supervised training: its masks, its weights, its loss."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from dllmzoo.records import Key, take
+from dllmzoo.training.sft import Demonstrations, as_rollout, noise, train
+from dllmzoo.zoo import SCHEDULES
+from tests.unit.training.small import Digits, Ranks, budget, codec, flat, learner, network
+
+LINEAR = SCHEDULES.get("linear")()
+
+
+def data(**changes):
+    return replace(Demonstrations(Digits(), 4, LINEAR), **changes)
+
+
+def demonstrated(which, rows=6):
+    made = codec(network())
+    examples = which.task.draw(rows, Key(3, 0, "prompts"))
+    pair = made.demonstrations(which.task, examples, Key(3, 0, "a"), answer_length=4)
+    return as_rollout(which, *pair)
+
+
+def test_only_answers_are_hidden_unless_the_prompt_is_trained_too():
+    key = Key(3, 0, "views")
+    rollout = demonstrated(data(), 64)
+    views = noise(data(), rollout, key)
+    assert torch.equal(views.hide_BKL, views.score_BKL)
+    assert not (views.hide_BKL[:, 0] & ~rollout.answer_BL).any()
+    both = noise(data(completion_only=False), rollout, key).hide_BKL[:, 0]
+    assert (both & ~rollout.answer_BL).any() and not (both & ~rollout.attend_BL).any()
+    # t is uniform in (0, 1]: half of all answer slots on average; 256 slots of 64 levels
+    assert views.hide_BKL.sum().item() / rollout.answer_BL.sum().item() == pytest.approx(
+        0.5, abs=0.12
+    )
+
+
+def test_the_weight_is_the_inverse_mask_probability_down_to_the_smallest():
+    # linear: m(t) = t, rate 1, so the weight is 1 / max(t, min_mask)
+    rollout = demonstrated(data(), 64)
+    key = Key(3, 0, "views")
+    t_B1 = 1 - key.uniform(rollout.sample_B, 1)
+    views = noise(data(min_mask=0.4), rollout, key)
+    expected_B1 = 1 / t_B1.clamp(min=0.4)
+    torch.testing.assert_close(views.weight_BKL[:, 0, :1], expected_B1)
+    assert views.weight_BKL.max().item() == pytest.approx(2.5)
+
+
+def test_masks_do_not_depend_on_padding_or_neighbours():
+    rollout = demonstrated(data())
+    key = Key(3, 0, "views")
+    whole = noise(data(), rollout, key).hide_BKL
+    alone = noise(data(), take(rollout, torch.tensor([4])), key).hide_BKL
+    assert torch.equal(alone[0], whole[4])
+    pad = torch.nn.functional.pad
+    wide = replace(
+        rollout, tokens_BL=pad(rollout.tokens_BL, (3, 0)), attend_BL=pad(rollout.attend_BL, (3, 0)),
+        answer_BL=pad(rollout.answer_BL, (3, 0)),
+    )  # fmt: skip
+    assert torch.equal(noise(data(), wide, key).hide_BKL[..., 3:], whole)
+
+
+@pytest.mark.parametrize("completion_only", [True, False])
+def test_the_loss_is_weighted_nats_per_token_by_direct_differentiation(completion_only):
+    which, made = data(completion_only=completion_only), learner(lr=1.0)
+    before = flat(made.policy)
+    (_, meter, seen) = next(
+        train(which, budget(prompts=6, max_grad_norm=None), made, seed=3, rounds=range(1))
+    )
+    assert seen is None
+    policy = network().train()
+    rollout = as_rollout(
+        which, *made.codec.demonstrations(
+            which.task, which.task.draw(6, Key(3, 0, "prompts")),
+            Key(3, 0, "prompts").sub("answers"), answer_length=4,
+        ),
+    )  # fmt: skip
+    views = noise(which, rollout, Key(3, 0, "views"))
+    hide_BL, weight_BL = views.hide_BKL[:, 0], views.weight_BKL[:, 0]
+    noised_BL = rollout.tokens_BL.masked_fill(hide_BL, policy.mask_id)
+    logprob_BLV = policy(noised_BL, rollout.attend_BL).logits.log_softmax(-1)
+    logprob_BL = logprob_BLV.gather(2, rollout.tokens_BL.unsqueeze(2)).squeeze(2)
+    tokens = 6 * 4 if completion_only else int(rollout.attend_BL.sum())
+    loss = -(logprob_BL * weight_BL * hide_BL).sum() / tokens
+    loss.backward()
+    expected = torch.cat([p.grad.flatten() for p in policy.parameters()])
+    torch.testing.assert_close(before - flat(made.policy), expected, rtol=0, atol=1e-5)
+    row = meter.row()
+    assert row["loss"] == pytest.approx(loss.item(), rel=1e-6)
+    assert row["grad_norm"] == pytest.approx(expected.norm().item(), rel=1e-5)
+    share = int(hide_BL.sum()) / int(rollout.attend_BL.sum())
+    assert row["masked_share"] == pytest.approx(share)
+    ran = (int(hide_BL.any(1).sum()), rollout.tokens_BL.shape[1], int(hide_BL.sum()), True)
+    assert meter.forwards == [ran]
+
+
+@pytest.mark.parametrize("completion_only", [True, False])
+def test_processes_and_micro_batches_change_no_weight(completion_only):
+    which = data(completion_only=completion_only)
+
+    def trained(world, micro_batch):
+        def work(accelerator):
+            made = learner(accelerator=accelerator, lr=0.1)
+            sizes = budget(prompts=8, micro_batch=micro_batch)
+            rows = [
+                meter.row() for _, meter, _ in train(which, sizes, made, seed=3, rounds=range(2))
+            ]
+            return flat(made.policy), rows
+
+        return Ranks(world).run(work)[0]
+
+    weights, rows = trained(1, 64)
+    for world, micro_batch in ((1, 1), (2, 3), (4, 64)):
+        again, again_rows = trained(world, micro_batch)
+        torch.testing.assert_close(again, weights, rtol=0, atol=1e-8)
+        for one, other in zip(rows, again_rows, strict=True):
+            for key in ("loss", "grad_norm", "masked_share"):
+                assert other[key] == pytest.approx(one[key], rel=1e-6)
