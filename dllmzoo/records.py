@@ -132,8 +132,7 @@ class Rollout:
     def slot_uniform(self, key: Key, *shape: int) -> Tensor:
         """Numbers in [0, 1) for each slot, (B, *shape, L); padding does not move a row's numbers.
 
-        The p-th real token of a row gets the p-th numbers of the row's stream, however many
-        padding positions stand before it.
+        The p-th real token of a row gets the p-th numbers of the row's stream.
         """
         drawn = key.uniform(self.sample_B, self.tokens_BL.shape[1], *shape)
         place_BL = (self.attend_BL.long().cumsum(1) - 1).clamp(min=0)
@@ -151,8 +150,8 @@ class Rollout:
 class Steps:
     """Chosen denoising steps, as spans [start, stop) that may hold several (merging, segments).
 
-    Column k is the selector's k-th choice (rank, not time). Weight 0 marks an unused entry.
-    Args: start_BK and stop_BK int64 in [0, T]; weight_BK float32 >= 0.
+    Column k is the selector's k-th choice (rank, not time): start_BK and stop_BK int64 in [0, T],
+    weight_BK float32 >= 0, where 0 marks an unused entry.
     """
 
     start_BK: Tensor

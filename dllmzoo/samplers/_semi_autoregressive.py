@@ -27,7 +27,7 @@ class SemiAutoregressive:
     the active block, and the most certain ones are committed; the others are drawn anew.
 
     Args:
-        answer_length: N, tokens of the answer, >= 1.
+        answer_length: N, tokens of the answer, 1 to 65536.
         block_length: tokens of a block, in [1, N]; blocks are finished from left to right and the
             last may be shorter. null = one block.
         steps: T, denoising steps over all blocks, at least one a block: shared evenly over blocks,
@@ -44,9 +44,9 @@ class SemiAutoregressive:
         commits: schedule of the commits inside a block, read where `steps` is given.
     """
 
-    answer_length: Annotated[int, Field(ge=1)] = 128
-    block_length: Annotated[int, Field(ge=1)] | None = None
-    steps: Annotated[int, Field(ge=1)] | None = None
+    answer_length: Annotated[int, Field(ge=1, le=65536)] = 128
+    block_length: Annotated[int, Field(ge=1, le=65536)] | None = None
+    steps: Annotated[int, Field(ge=1, le=65536)] | None = None
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     cfg_scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     threshold: Annotated[float, Field(ge=0, le=1)] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -97,7 +98,7 @@ def prune(folder: Path, keep_last: int, best: int | None) -> None:
     if best is not None:
         kept.add(f"{PREFIX}{best:06d}")
     for path in checkpoints(folder):
-        if path.name not in kept:
-            shutil.rmtree(path)
+        if path.name not in kept:  # hidden first: a half deleted one must not look complete
+            os.replace(path, path.with_name(f".{path.name}.old"))
     for left in folder.glob(f"checkpoints/.{PREFIX}*"):
         shutil.rmtree(left, ignore_errors=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,17 +18,26 @@ CAUGHT = tuple(
 )
 
 
+ECHO = 2.0
+"""Seconds in which a launcher of several processes may pass on a Ctrl-C that they got already."""
+
+
 class StopRequest:
     """Whether the run was asked to stop, and by which signal."""
 
     def __init__(self) -> None:
         """Nothing asked yet."""
         self.signal: str | None = None
+        self.echo_until = 0.0
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """The signal handler."""
         if self.signal is not None:
+            if time.monotonic() < self.echo_until:
+                return
             raise KeyboardInterrupt
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            self.echo_until = time.monotonic() + ECHO
         self.signal = signal.Signals(number).name
         log.warning(
             "%s: finishing this round, then saving; a second one stops at once", self.signal

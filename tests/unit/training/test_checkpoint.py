@@ -1,9 +1,11 @@
 """Checkpoints: the same bits back, which are kept, and what does not fit."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from dllmzoo.errors import RunError
 from dllmzoo.training.checkpoint import State, checkpoints, load, prune, read_state, save
@@ -40,8 +42,6 @@ def test_only_trainable_weights_are_saved(tmp_path):
     for name, parameter in made.policy.named_parameters():
         parameter.requires_grad_(name == names[0])
     path = save(tmp_path, State(1), made)
-    from safetensors.torch import load_file
-
     assert list(load_file(path / "weights.safetensors")) == names[:1]
 
 
@@ -77,7 +77,22 @@ def test_the_last_few_and_the_best_are_kept(tmp_path, keep_last, best, kept):
         path = tmp_path / "checkpoints" / f"round-{round:06d}"
         path.mkdir(parents=True)
         (path / "state.json").write_text("{}")
-    (tmp_path / "checkpoints" / ".round-000006.tmp").mkdir()
+    for left in (".round-000006.tmp", ".round-000004.old"):
+        (tmp_path / "checkpoints" / left).mkdir()
     prune(tmp_path, keep_last, best)
     names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
     assert names == [f"round-{round:06d}" for round in kept]
+
+
+def test_a_kill_while_old_checkpoints_are_deleted_leaves_no_half_one(tmp_path, monkeypatch):
+    for round in (1, 2, 3):
+        path = tmp_path / "checkpoints" / f"round-{round:06d}"
+        path.mkdir(parents=True)
+        (path / "state.json").write_text("{}")
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            prune(tmp_path, 1, None)
+    assert [path.name for path in checkpoints(tmp_path)] == ["round-000003"]
+    prune(tmp_path, 1, None)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["round-000003"]

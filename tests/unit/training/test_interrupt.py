@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from dllmzoo.training import interrupt
 from dllmzoo.training.interrupt import CAUGHT, stop_request
 
 
@@ -17,6 +18,19 @@ def test_the_first_signal_asks_and_the_second_stops(number):
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         assert stop.signal == signal.Signals(number).name, "the first one is named"
+
+
+def test_a_launcher_that_passes_the_same_interrupt_on_is_no_second_one(monkeypatch):
+    now = [10.0]
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(interrupt.time, "monotonic", lambda: now[0])
+    with stop_request() as stop:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)  # from torchrun, right after the terminal's
+        assert stop.signal == "SIGINT"
+        now[0] += 3.0
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
 
 
 def test_the_handlers_of_before_come_back_even_after_an_error():
