@@ -144,7 +144,7 @@ def test_resuming_where_nothing_was_run_starts_over(tmp_path):
 def test_resume_refuses_another_recipe_but_takes_more_rounds(finished, tmp_path):
     folder, _ = finished
     list(dllmzoo.train(recipe(tmp_path / "a"), ["train.rounds=2"]))
-    with pytest.raises(RunError, match="optimizer.lr"):
+    with pytest.raises(RunError, match=r"optimizer\.lr"):
         list(dllmzoo.train(recipe(tmp_path / "a"), ["optimizer.lr=0.5"], resume="auto"))
     list(dllmzoo.train(recipe(tmp_path / "a"), resume="auto"))
     assert weights(tmp_path / "a") == weights(folder)

@@ -1,4 +1,4 @@
-"""`pytest tests/golden --golden DIR` runs every case of a folder laid out like tests/golden/data."""
+"""`pytest tests/golden --golden DIR` runs every case of a folder laid out like the one here."""
 
 from collections import Counter
 from pathlib import Path
