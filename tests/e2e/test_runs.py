@@ -199,7 +199,10 @@ class Breaks:
 def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_last_checkpoint(tmp_path):
     (tmp_path / "breaks.py").write_text(NAN_LOSS)
     broken = recipe(tmp_path / "run", loss="breaks", plugins=[str(tmp_path / "breaks.py")])
-    with pytest.raises(HealthError, match=r"not applied.*round-000002") as caught:
+    with (
+        dllmzoo.LOSSES.temporarily("breaks"),
+        pytest.raises(HealthError, match=r"not applied.*round-000002") as caught,
+    ):
         list(dllmzoo.train(broken))
     assert caught.value.exit_code == 3
     assert not (tmp_path / "run" / "final").exists()
