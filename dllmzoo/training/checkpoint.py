@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from dllmzoo.errors import RunError
 from dllmzoo.training.files import whole_folder
-from dllmzoo.training.loop import Learner
+from dllmzoo.training.method import Learner
 
 PREFIX = "round-"
 

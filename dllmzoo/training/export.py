@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from dllmzoo.errors import RunError, UsageError
 from dllmzoo.recipe.sections import Model
 from dllmzoo.training.files import whole_folder
-from dllmzoo.training.loop import Learner
+from dllmzoo.training.method import Learner
 
 
 def save_final(folder: Path, spec: Model, learner: Learner) -> None:

@@ -3,55 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from einops import rearrange
 from torch import Tensor
 
 from dllmzoo import protocols
-from dllmzoo.records import Experience, Key, Prompts, Rollout, Steps, Views, join, take
+from dllmzoo.records import Experience, Key, Rollout, Steps, Views
 from dllmzoo.scoring import Scores, score, score_and_guess
 from dllmzoo.training.meter import Meter
+from dllmzoo.training.method import Budget, Learner, Method
+from dllmzoo.training.sampling import answers, canvas, draw, sample
 from dllmzoo.training.update import update
-
-
-@dataclass(frozen=True)
-class Method:
-    """The parts a recipe names: all that makes one method differ from another."""
-
-    task: protocols.Task
-    sampler: protocols.Sampler
-    selector: protocols.Selector | None
-    likelihood: protocols.Likelihood
-    advantage: protocols.Advantage
-    loss: protocols.Loss
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How much of everything; counts are of all processes together. See `recipe.sections.Train`."""
-
-    prompts: int
-    group_size: int
-    passes: int = 1
-    minibatches: int = 1
-    micro_batch: int = 64
-    rollout_batch: int = 256
-    max_grad_norm: float | None = 1.0
-
-
-@dataclass(frozen=True)
-class Learner:
-    """What is trained and with what: networks, optimiser, processes, text codec."""
-
-    policy: Any
-    reference: protocols.Policy | None
-    optimizer: torch.optim.Optimizer
-    scheduler: Any
-    accelerator: Any
-    codec: Any
 
 
 def train(
@@ -132,26 +95,6 @@ def collect(
     )  # fmt: skip
 
 
-def draw(method: Method, budget: Budget, learner: Learner, key: Key) -> Prompts:
-    """This process's share of the round's prompts: whole groups, in order."""
-    accelerator = learner.accelerator
-    share = budget.prompts // accelerator.num_processes
-    first = share * accelerator.process_index
-    examples = method.task.draw(budget.prompts, key)[first : first + share]
-    length = method.sampler.answer_length  # type: ignore[attr-defined]
-    return learner.codec.prompts(
-        method.task, examples, budget.group_size, answer_length=length, first=first
-    )
-
-
-def sample(
-    sampler: protocols.Sampler, policy: protocols.Policy, prompts: Prompts, key: Key, batch: int
-) -> Rollout:
-    """Roll out `batch` rows at a time; a row's answer does not depend on the batch."""
-    rows = torch.arange(len(prompts.tokens_BL))
-    return join([sampler(policy, take(prompts, part), key) for part in rows.split(batch)])
-
-
 def score_first(
     method: Method, budget: Budget, policy: protocols.Policy, rollout: Rollout, views: Views,
     steps: Steps | None, key: Key,
@@ -174,16 +117,6 @@ def once(
         if id(plan) not in known:
             known[id(plan)] = scorer(plan).logprob_BKL
     return tuple(known[id(plan)] for plan in plans)
-
-
-def canvas(rollout: Rollout) -> int:
-    """N: the answer slots are the last N of each row."""
-    return int(rollout.answer_BL[0].sum())
-
-
-def answers(tokens_BL: Tensor, rollout: Rollout) -> Tensor:
-    """The answer slots, (B, N)."""
-    return tokens_BL[:, -canvas(rollout) :]
 
 
 def split_groups(group_B: Tensor, parts: int, key: Key, num_groups: int) -> list[Tensor]:

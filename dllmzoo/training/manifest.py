@@ -14,7 +14,7 @@ import torch
 import dllmzoo
 from dllmzoo.recipe.recipe import Recipe
 from dllmzoo.training.folder import FORMAT
-from dllmzoo.training.loop import Learner
+from dllmzoo.training.method import Learner
 from dllmzoo.training.setup import parameter_counts
 
 PACKAGES = (

@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from dllmzoo.records import Experience, Rewards
-from dllmzoo.training.loop import answers, canvas
 from dllmzoo.training.prompts import Codec
+from dllmzoo.training.sampling import answers, canvas
 
 OUTCOME_WORDS = ("value", "abstain", "error", "timeout")
 

@@ -15,7 +15,7 @@ from dllmzoo.models import _load as loading
 from dllmzoo.models._lora import add_lora, reference_policy
 from dllmzoo.recipe.recipe import Recipe
 from dllmzoo.recipe.sections import Optimizer, Train
-from dllmzoo.training.loop import Budget, Learner, Method
+from dllmzoo.training.method import Budget, Learner, Method
 from dllmzoo.training.prompts import Codec
 from dllmzoo.training.sft import Demonstrations
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from dllmzoo.protocols import Schedule, Task
 from dllmzoo.records import Key, Prompts, Rollout, Views
 from dllmzoo.scoring import replay
-from dllmzoo.training.loop import Budget, Learner
 from dllmzoo.training.meter import Meter
+from dllmzoo.training.method import Budget, Learner
 from dllmzoo.training.update import step
 
 

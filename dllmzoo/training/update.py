@@ -14,8 +14,8 @@ from dllmzoo.records import Estimate, Experience, Rollout, Units, Views, take
 from dllmzoo.scoring import replay, score
 
 if TYPE_CHECKING:
-    from dllmzoo.training.loop import Budget, Learner, Method
     from dllmzoo.training.meter import Meter
+    from dllmzoo.training.method import Budget, Learner, Method
 
 
 def update(

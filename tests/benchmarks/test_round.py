@@ -14,7 +14,8 @@ from accelerate import Accelerator
 from dllmzoo.models._load import build_model, load_tokenizer
 from dllmzoo.records import Key, Steps
 from dllmzoo.scoring import score
-from dllmzoo.training.loop import Budget, Learner, Method, train
+from dllmzoo.training.loop import train
+from dllmzoo.training.method import Budget, Learner, Method
 from dllmzoo.training.prompts import Codec
 from dllmzoo.zoo import ADVANTAGES, LIKELIHOODS, LOSSES, SAMPLERS, SELECTORS, TASKS
 

@@ -14,7 +14,7 @@ from torch import nn
 from dllmzoo.models._load import build_model, load_tokenizer
 from dllmzoo.protocols import Ratio
 from dllmzoo.records import ABSTAIN, VALUE, Key, Rewards
-from dllmzoo.training.loop import Budget, Learner, Method
+from dllmzoo.training.method import Budget, Learner, Method
 from dllmzoo.training.prompts import Codec
 from dllmzoo.zoo import ADVANTAGES, LIKELIHOODS, LOSSES, SAMPLERS, SELECTORS
 

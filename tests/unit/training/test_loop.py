@@ -9,8 +9,9 @@ import torch
 from dllmzoo.records import Key, take
 from dllmzoo.scoring import score
 from dllmzoo.training import loop
-from dllmzoo.training.loop import collect, draw, sample, split_groups, train
+from dllmzoo.training.loop import collect, split_groups, train
 from dllmzoo.training.meter import Meter
+from dllmzoo.training.sampling import draw, sample
 from dllmzoo.zoo import LIKELIHOODS
 from tests.unit.training.small import Digits, Ranks, budget, digit_sum, flat, learner, method
 

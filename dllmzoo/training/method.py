@@ -1,0 +1,47 @@
+"""What a training loop is given: the parts of a method, a budget, and what is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dllmzoo import protocols
+
+
+@dataclass(frozen=True)
+class Method:
+    """The parts a recipe names: all that makes one method differ from another."""
+
+    task: protocols.Task
+    sampler: protocols.Sampler
+    selector: protocols.Selector | None
+    likelihood: protocols.Likelihood
+    advantage: protocols.Advantage
+    loss: protocols.Loss
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much of everything; counts are of all processes together. See `recipe.sections.Train`."""
+
+    prompts: int
+    group_size: int
+    passes: int = 1
+    minibatches: int = 1
+    micro_batch: int = 64
+    rollout_batch: int = 256
+    max_grad_norm: float | None = 1.0
+
+
+@dataclass(frozen=True)
+class Learner:
+    """What is trained and with what: networks, optimiser, processes, text codec."""
+
+    policy: Any
+    reference: protocols.Policy | None
+    optimizer: torch.optim.Optimizer
+    scheduler: Any
+    accelerator: Any
+    codec: Any

@@ -1,0 +1,40 @@
+"""Prompts and answers of a round: this process's share, rolled out in batches."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from dllmzoo import protocols
+from dllmzoo.records import Key, Prompts, Rollout, join, take
+from dllmzoo.training.method import Budget, Learner, Method
+
+
+def draw(method: Method, budget: Budget, learner: Learner, key: Key) -> Prompts:
+    """This process's share of the round's prompts: whole groups, in order."""
+    accelerator = learner.accelerator
+    share = budget.prompts // accelerator.num_processes
+    first = share * accelerator.process_index
+    examples = method.task.draw(budget.prompts, key)[first : first + share]
+    length = method.sampler.answer_length  # type: ignore[attr-defined]
+    return learner.codec.prompts(
+        method.task, examples, budget.group_size, answer_length=length, first=first
+    )
+
+
+def sample(
+    sampler: protocols.Sampler, policy: protocols.Policy, prompts: Prompts, key: Key, batch: int
+) -> Rollout:
+    """Roll out `batch` rows at a time; a row's answer does not depend on the batch."""
+    rows = torch.arange(len(prompts.tokens_BL))
+    return join([sampler(policy, take(prompts, part), key) for part in rows.split(batch)])
+
+
+def canvas(rollout: Rollout) -> int:
+    """N: the answer slots are the last N of each row."""
+    return int(rollout.answer_BL[0].sum())
+
+
+def answers(tokens_BL: Tensor, rollout: Rollout) -> Tensor:
+    """The answer slots, (B, N)."""
+    return tokens_BL[:, -canvas(rollout) :]
