@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from dllmzoo import flops
 from dllmzoo.recipe.sections import Model
@@ -21,6 +25,14 @@ def flops_of(config: Any, spec: Model, forwards: Iterable[tuple[int, int, int, b
                 checkpointing=spec.gradient_checkpointing,
             )  # fmt: skip
     return total
+
+
+def memory_peak(device: torch.device) -> float:
+    """Bytes this process held at most: on the GPU it trains on, else in main memory."""
+    if device.type == "cuda":
+        return float(torch.cuda.max_memory_allocated(device))
+    unit = 1 if sys.platform == "darwin" else 1024
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
 
 
 @dataclass(frozen=True)

@@ -219,7 +219,7 @@ class _Run:
         return row
 
     def _row(self, round: int, meter: Any, seen: Any) -> dict[str, Any]:
-        from dllmzoo.training.cost import flops_of
+        from dllmzoo.training.cost import flops_of, memory_peak
 
         rate = self.learner.scheduler.get_last_lr()[0]
         row = {"round": round, "update": self.learner.scheduler.last_epoch, "lr": rate}
@@ -230,6 +230,7 @@ class _Run:
         seconds = sum(value for name, value in row.items() if name.startswith("time/"))
         row["flops_per_second"] = row["flops"] / seconds if seconds else None
         row["time/elapsed"] = self._minutes() * 60
+        row["memory_peak"] = memory_peak(self.accelerator.device)
         if self.recipe.train.log_rollouts and round % self.recipe.train.log_rollouts == 0:
             self._log_rollouts(round, seen)
         return row
