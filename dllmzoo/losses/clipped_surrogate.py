@@ -81,8 +81,8 @@ class ClippedSurrogate:
 
     @property
     def needs_reference(self) -> bool:
-        """Only for a KL to it."""
-        return has_kl(self, "reference")
+        """Only for a KL estimated from its log-probs; an exact KL reads its whole distribution."""
+        return has_kl(self, "reference") and self.kl != "exact"
 
     @property
     def needs_exact_kl(self) -> bool:
