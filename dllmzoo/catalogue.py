@@ -42,6 +42,7 @@ class ModelCard:
         pad_token_id: id under padding.
         stop_ids: ids that end an answer.
         mask_token: how the tokenizer spells the mask.
+        config: further fields of its config.json, for a dry run without the checkpoint.
         paper: citation with its arXiv number.
         notes: what to know before using it.
     """
@@ -60,6 +61,7 @@ class ModelCard:
     pad_token_id: int | None = None
     stop_ids: tuple[int, ...] = ()
     mask_token: str | None = None
+    config: dict[str, Any] = field(default_factory=dict)
     paper: str | None = None
     notes: tuple[str, ...] = ()
 

@@ -58,12 +58,25 @@ def config_of(recipe: Recipe) -> Any:
 
     spec = recipe.model
     if spec.weights is not None:
-        fields = read_config(resolve(spec.weights))
+        fields = _card_fields(spec.weights) or read_config(resolve(spec.weights))
         return family_class(fields, spec.name, spec.weights).config_class.from_dict(fields)
     size = {"vocab_size": len(load_tokenizer(spec.tokenizer or ""))}
     return family_class({"model_type": spec.name}, spec.name, "model").config_class(
         **(size | dict(spec.config or {}))
     )
+
+
+def _card_fields(weights: str) -> dict[str, Any] | None:
+    """The config that a model card states, so that no download is needed."""
+    from dllmzoo import catalogue
+
+    if weights not in catalogue.names("models"):
+        return None
+    card = catalogue.card("models", weights)
+    if not card["config"]:
+        return None
+    known = ("vocab_size", "max_sequence_length", "mask_token_id", "eos_token_id", "pad_token_id")
+    return {"model_type": card["family"], **{n: card[n] for n in known}, **card["config"]}
 
 
 def _rows(recipe: Recipe) -> tuple[int, int, int, int]:
@@ -85,13 +98,18 @@ def _rows(recipe: Recipe) -> tuple[int, int, int, int]:
 
 
 def _prompt_length(recipe: Recipe) -> int:
-    from dllmzoo.errors import DllmzooError
-    from dllmzoo.models._load import load_tokenizer
+    from huggingface_hub import try_to_load_from_cache
 
-    try:
-        tokenizer = load_tokenizer(recipe.model.tokenizer or recipe.model.weights or "")
-    except DllmzooError:
-        return GUESSED_PROMPT
+    from dllmzoo.models._load import CHARACTERS, load_tokenizer
+    from dllmzoo.models._source import resolve, split_revision
+
+    spec = recipe.model.tokenizer or recipe.model.weights or ""
+    where = "" if spec.startswith(CHARACTERS) else resolve(spec)
+    if isinstance(where, str) and where:
+        name, revision = split_revision(where)
+        if not try_to_load_from_cache(name, "tokenizer_config.json", revision=revision):
+            return GUESSED_PROMPT
+    tokenizer = load_tokenizer(spec)
     codec = Codec(tokenizer, 0, (0,))
     return max(len(codec.prompt_ids(recipe.task.prompt(e))) for e in recipe.task.test(8))
 
