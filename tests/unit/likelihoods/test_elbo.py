@@ -128,3 +128,9 @@ def test_the_gradient_through_a_leaf_is_that_of_direct_autograd():
     (replayed,) = torch.autograd.grad(direct_BKL, policy.table, leaf_BKL.grad)
     assert direct.any()
     torch.testing.assert_close(replayed, direct, rtol=0, atol=1e-10)
+
+
+def test_temperature_is_the_samplers_unless_given():
+    rollout = played([[1, 2, 3]], [[0, 1, 2]], temperature=0.7)
+    assert Elbo().plan(rollout, None, KEY, 1).temperature == 0.7
+    assert Elbo(temperature=0.5).plan(rollout, None, KEY, 1).temperature == 0.5

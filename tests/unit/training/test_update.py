@@ -212,3 +212,15 @@ def test_an_update_trains_with_checkpointing_on_and_every_dropout_at_zero():
         list(train(method(), budget(), each, seed=3, rounds=range(1)))
         assert each.policy.training
     torch.testing.assert_close(flat(made.policy), flat(plain.policy), rtol=0, atol=1e-12)
+
+
+def test_every_pass_is_compared_with_the_old_scores_of_its_own_views():
+    # lr 0: the policy stays as it is, so every ratio of every pass is 1, whatever was masked
+    noisy = method(
+        selector=None, likelihood=("mean_field", {"prompt_noise": 0.5}),
+        advantage="group_relative", loss=("clipped_surrogate", {"kl": "none"}),
+    )  # fmt: skip
+    still = learner(lr=0.0)
+    _, meter, seen = next(train(noisy, budget(passes=3), still, seed=1, rounds=range(1, 2)))
+    assert not torch.equal(seen.old[0], seen.old[2])
+    assert meter.row()["ratio_max"] == pytest.approx(1.0, abs=1e-9)
