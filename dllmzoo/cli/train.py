@@ -111,6 +111,8 @@ def run_recipe(
         raise Interrupted(f"stopped at once; {kept}") from None
     if out.is_main_process():
         seconds = time.monotonic() - started
+        if smoke:
+            changes = [*changes, "--smoke"]
         show_result(recipe, folder.path, seconds, source=source, changes=changes, as_json=as_json)
 
 

@@ -299,7 +299,7 @@ def _part(
     known_stage = "stage" not in nodes or nodes["stage"].value == stage
     if key in NEEDED[stage] and known_stage:
         place = tree.where if node is None else node.where
-        problems.append(Problem(place, key, "is missing", f"stage: {stage} needs a {key}"))
+        problems.append(Problem(place, key, "is missing", f"stage: {stage} needs the part `{key}`"))
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,7 +47,16 @@ def make_accelerator(train: Train, folder: Path | None = None) -> Any:
             raise UsageError(
                 f"train.trackers names {tracker}, which is not installed: pip install {tracker}"
             )
+    launched = int(os.environ.get("WORLD_SIZE", "1"))
+    if launched > 1 and not torch.accelerator.is_available():
+        os.environ.setdefault("ACCELERATE_USE_CPU", "true")  # else each process would run alone
     accelerator = Accelerator(log_with=list(train.trackers) or None, project_dir=folder)
+    if accelerator.num_processes != launched:
+        raise UsageError(
+            f"{launched} processes were launched, but accelerate joined "
+            f"{accelerator.num_processes}: they would train apart in one run folder; launch with "
+            f"`torchrun --nproc-per-node {launched} -m dllmzoo ...`"
+        )
     sharded = (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM)
     if accelerator.distributed_type in sharded:
         raise UsageError(

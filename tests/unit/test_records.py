@@ -165,6 +165,13 @@ def test_each_normaliser_divides_as_it_says(how, expected):
     assert step().mean(term_BU, how).item() == pytest.approx(expected)
 
 
+def test_token_divides_by_what_was_scored_not_by_all_valid_tokens():
+    # terms 1, 2, 4 with weights 1, 2, 1 sum to 9; 9 of 20 valid tokens were scored
+    facts = replace(step(), totals={**step().totals, "tokens": 20.0})
+    term_BU = torch.tensor([[1.0, 2.0], [4.0, 0.0]])
+    assert facts.mean(term_BU, "token").item() == pytest.approx(9 / 9)
+
+
 def test_a_view_that_feeds_two_units_averages_them():
     # one view feeds both units of row 0: (1 + 2 * 2) / 2, then over two views with row 1: 4
     facts = replace(step(), row_BU=torch.zeros(2, 2, dtype=torch.long))

@@ -2,7 +2,16 @@ import pytest
 import torch
 
 from dllmzoo.zoo import SAMPLERS
-from tests.unit.samplers.toy import EOS, EOT, KEY, ToyPolicy, answer, prompts, table
+from tests.unit.samplers.toy import (
+    EOS,
+    EOT,
+    KEY,
+    TablePolicy,
+    ToyPolicy,
+    answer,
+    prompts,
+    table,
+)
 
 LowConfidence = SAMPLERS.get("low_confidence")
 
@@ -41,6 +50,14 @@ def test_a_threshold_commits_the_best_and_every_other_confident_slot():
     assert policy.rows == rollout.forwards == 3
     assert rollout.num_steps == 4
     assert rollout.block_entropy_BT[0, 3] == 0
+
+
+def test_a_confidence_equal_to_the_threshold_is_not_below_it():
+    # two tokens share each slot: the candidate has probability 0.5 exactly, so all go at once
+    logits_NV = torch.full((4, 10), -torch.inf)
+    logits_NV[:, :2] = 0.0
+    rollout = greedy(TablePolicy(logits_NV), answer_length=4, threshold=0.5)
+    assert answer(rollout.reveal_BL, rollout).tolist() == [[0, 0, 0, 0]]
 
 
 @pytest.mark.parametrize(("threshold", "reveal"), [(0.0, [0, 0, 1, 1]), (1.0, [1, 0, 3, 2])])

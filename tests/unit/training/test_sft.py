@@ -49,6 +49,15 @@ def test_the_weight_is_the_inverse_mask_probability_down_to_the_smallest():
     assert views.weight_BKL.max().item() == pytest.approx(2.5)
 
 
+def test_the_weight_of_a_curved_schedule_is_its_rate_over_its_mask_probability():
+    rollout, key = demonstrated(data(), 64), Key(3, 0, "views")
+    cosine = SCHEDULES.get("cosine")()
+    t_B1 = 1 - key.uniform(rollout.sample_B, 1)
+    views = noise(replace(data(min_mask=0.01), schedule=cosine), rollout, key)
+    expected_B1 = cosine.rate(t_B1) / cosine.mask_prob(t_B1).clamp(min=0.01)
+    torch.testing.assert_close(views.weight_BKL[:, 0, :1], expected_B1)
+
+
 def test_masks_do_not_depend_on_padding_or_neighbours():
     rollout = demonstrated(data())
     key = Key(3, 0, "views")
