@@ -144,7 +144,7 @@ def test_missing_parts_are_named_with_the_stage_that_needs_them():
         "model", "task", "sampler", "likelihood", "advantage", "loss",
     }  # fmt: skip
     assert all(p.message == "is missing" for p in found)
-    assert found[-1].hint == "stage: rl needs a task"
+    assert found[-1].hint == "stage: rl needs the part `task`"
     assert {p.path for p in problems({"stage": "sft"})} == {"model", "task", "sampler"}
     assert [p.path for p in problems(recipe(loss=None))] == ["loss"]
 
