@@ -34,7 +34,7 @@ def load_plugin(plugin: str, folder: Path) -> ModuleType:
         return importlib.import_module(plugin)
     except PluginError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginError(
             f"the plug-in {plugin!r} cannot be imported: {type(error).__name__}: {error}"
         ) from error

@@ -115,9 +115,9 @@ def answer(
     policy, codec = policies.load_policy(source, dtype or recipe.model.dtype)
     accelerator = None
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        from accelerate import Accelerator
+        from dllmzoo.training.setup import join_processes
 
-        accelerator = Accelerator()
+        accelerator = join_processes()
     result = evaluate(
         policy, codec, recipe.task, sampler, examples=held_out, batch=batch or options.batch,
         accelerator=accelerator,

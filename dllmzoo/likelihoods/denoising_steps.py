@@ -26,9 +26,11 @@ class DenoisingSteps:
 
     Costs one forward for each chosen step of nonzero weight. Each step's value is exact for a
     sampler that picks positions without looking at the tokens it drew, at the sampler's
-    temperature; over all steps it is then the exact log-prob of the trajectory given the order.
-    For confidence and entropy orders it is a surrogate that leaves the choice of positions out,
-    hence biased. A span of several steps scores its later tokens from a staler state.
+    temperature, without guidance or end rule and up to the probability that the network gives the
+    mask token, which is never drawn; over all steps it is then the exact log-prob of the
+    trajectory given the order. For confidence and entropy orders it is a surrogate that leaves
+    the choice of positions out, hence biased. A span of several steps scores its later tokens
+    from a staler state.
 
     Args:
         unit: `step` gives each chosen step one log-prob, one ratio and one advantage; `slot`

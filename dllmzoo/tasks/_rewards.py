@@ -115,7 +115,7 @@ def _entries(
         given = _call(name, function, texts, rows)
     except TaskError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         given = [_alone(name, function, text, row) for text, row in zip(texts, rows, strict=True)]
         if on_error == "raise" and not any(isinstance(one, Exception) for one in given):
             raise TaskError(
@@ -157,6 +157,8 @@ def _alone(name: str, function: RewardFunction, text: str, row: Row) -> Any:
         raise
     except Exception as error:
         return error
+    except SystemExit as error:
+        return RuntimeError(f"it called exit({error.code})")
 
 
 def _judged(given: Any) -> Entry:
@@ -196,7 +198,7 @@ def _stop(name: str, x: int, text: str, cause: object) -> None:
     )
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 

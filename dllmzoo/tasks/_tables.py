@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import gzip
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -80,6 +81,8 @@ def read_file(path: str, *, text_columns: Sequence[str] = (), keep_blank: bool =
 
     file = find_file(path)
     options: dict[str, Any] = {}
+    if Path(file.name.removesuffix(".gz")).suffix.lower() in (".jsonl", ".ndjson"):
+        return _table(_json_lines(file), str(file))
     if format_of(file) == "csv":
         options = {
             "converters": dict.fromkeys(text_columns, str),
@@ -103,6 +106,26 @@ def read_file(path: str, *, text_columns: Sequence[str] = (), keep_blank: bool =
     except Exception as error:
         raise TaskError(f"{file} cannot be read: {_reason(file, error)}") from error
     return _table(rows, str(file))
+
+
+def _json_lines(file: Path) -> list[dict[str, Any]]:
+    """One object a line, every value as it is written: no date, no number is guessed."""
+    opened = gzip.open if file.suffix == ".gz" else open
+    rows = []
+    try:
+        with opened(file, "rt", encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                if not line.strip():
+                    continue
+                row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise TaskError(
+                        f"{file}:{number} holds no JSON object, but {line.strip()[:40]}"
+                    )
+                rows.append(row)
+    except (OSError, ValueError) as error:
+        raise TaskError(f"{file} cannot be read: {_reason(file, error)}") from error
+    return rows
 
 
 def _table(rows: list[dict[str, Any]], source: str) -> Table:

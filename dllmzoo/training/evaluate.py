@@ -131,13 +131,13 @@ def paired(before: Sequence[bool], after: Sequence[bool]) -> tuple[float, float,
     """Difference of two solved rates on the same examples, with its 95 % interval.
 
     The normal interval of the mean of per-example differences: examples that both solve or both
-    miss add no variance.
+    miss add no variance. Lists of unlike length share their first examples, which are compared.
 
     Example:
         >>> paired([False, False, True, True], [True, False, True, True])[0]
         0.25
     """
-    gains = [float(b) - float(a) for a, b in zip(before, after, strict=True)]
+    gains = [float(b) - float(a) for a, b in zip(before, after, strict=False)]
     number = max(len(gains), 1)
     mean = sum(gains) / number
     variance = sum((gain - mean) ** 2 for gain in gains) / max(number - 1, 1)

@@ -60,10 +60,10 @@ class RunFolder:
         """
         left = [self.path / f".{name}.{end}" for name in OURS for end in ("tmp", "old")]
         foreign = self.exists() and not set(self.path.iterdir()) <= set(left)
-        if foreign and not (self.path / "manifest.json").exists():
+        if foreign and not {"format", "seed", "versions"} <= self.manifest().keys():
             raise UsageError(
-                f"{self.path} is not empty and not a run folder (no manifest.json): dllmzoo "
-                f"deletes nothing in it; choose another `output`"
+                f"{self.path} is not empty and not a run folder (no manifest.json of a run): "
+                f"dllmzoo deletes nothing in it; choose another `output`"
             )
         for target in (*left, *(self.path / name for name in OURS)):
             if target.is_dir() and not target.is_symlink():
@@ -74,7 +74,15 @@ class RunFolder:
     def manifest(self) -> dict[str, Any]:
         """manifest.json, or an empty mapping."""
         file = self.path / "manifest.json"
-        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        if not file.exists():
+            return {}
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise RunError(f"{file} is damaged: it must hold a JSON object; mend or delete it")
+        return found
 
     def note(self, **entries: Any) -> None:
         """Add entries to manifest.json."""
@@ -151,6 +159,14 @@ def refuse_folder(
         raise UsageError(
             f"{folder.path} holds no run to go on with (no {folder.recipe.name}); name a run "
             f"folder, or use `--resume auto` for the one that `output` names"
+        )
+    held = [
+        name for name in ("metrics.jsonl", "checkpoints", "final") if (folder.path / name).exists()
+    ]
+    if resume == "auto" and held and not folder.recipe.exists():
+        raise UsageError(
+            f"{folder.path} holds {', '.join(held)} but no {folder.recipe.name}: it is not a run "
+            f"that can go on, and nothing in it is touched; choose another `output=`"
         )
     if resume is None and not overwrite and folder.exists():
         raise UsageError(

@@ -188,6 +188,7 @@ class _Run:
             self.folder.cut_back(self.state.round)
             resumed = [*self.folder.manifest().get("resumed_after", []), self.state.round]
             self.folder.note(resumed_after=resumed, finished=None)
+            self._forget_end()
         write_bytes(self.folder.recipe, dump(resolved(self.recipe)).encode())
 
     def _data_hash(self) -> str:
@@ -281,6 +282,15 @@ class _Run:
         known.setdefault(when, {})[str(steps)] = [int(hit) for hit in result.solved]
         write_json(file, known)
 
+    def _forget_end(self) -> None:
+        """Drop the outcomes of an end that a resumed run goes beyond."""
+        from dllmzoo.training.files import write_json
+
+        file = self.folder.path / "evaluations.json"
+        if file.exists():
+            known = json.loads(file.read_text())
+            write_json(file, {when: found for when, found in known.items() if when != "end"})
+
     def _judge(self, round: int, value: float | None) -> None:
         """Keep count of the best and of collapsed evaluations."""
         if value is None:
@@ -325,6 +335,7 @@ class _Run:
 
         if self.saved == self.state.round or self._collapsed:
             return
+        self._refuse_broken_weights()
         self.state = replace(self.state, minutes=self._minutes())
         if self.main:
             checkpoint.save(self.folder.path, self.state, self.learner)
@@ -332,6 +343,17 @@ class _Run:
             checkpoint.prune(self.folder.path, self.recipe.train.keep_last, best)
         self.saved = self.state.round
         self.accelerator.wait_for_everyone()
+
+    def _refuse_broken_weights(self) -> None:
+        """Raise if a weight is not finite, before it replaces a good checkpoint."""
+        policy = self.accelerator.unwrap_model(self.learner.policy)
+        broken = [name for name, p in policy.named_parameters() if not p.isfinite().all()]
+        if broken:
+            raise HealthError(
+                f"{len(broken)} tensors, {broken[0]} first, are not finite after round "
+                f"{self.state.round}; lower `optimizer.lr` or raise `optimizer.eps`; "
+                f"{self._last_good()}"
+            )
 
     def _finish(self) -> None:
         from dllmzoo.training.export import save_final

@@ -39,7 +39,6 @@ def make_accelerator(train: Train, folder: Path | None = None) -> Any:
         UsageError: `train.prompts` is no multiple of the number of processes, a tracker is not
             installed, or the launcher shards parameters.
     """
-    from accelerate import Accelerator
     from accelerate.utils import DistributedType
 
     for tracker in train.trackers:
@@ -47,16 +46,7 @@ def make_accelerator(train: Train, folder: Path | None = None) -> Any:
             raise UsageError(
                 f"train.trackers names {tracker}, which is not installed: pip install {tracker}"
             )
-    launched = int(os.environ.get("WORLD_SIZE", "1"))
-    if launched > 1 and not torch.accelerator.is_available():
-        os.environ.setdefault("ACCELERATE_USE_CPU", "true")  # else each process would run alone
-    accelerator = Accelerator(log_with=list(train.trackers) or None, project_dir=folder)
-    if accelerator.num_processes != launched:
-        raise UsageError(
-            f"{launched} processes were launched, but accelerate joined "
-            f"{accelerator.num_processes}: they would train apart in one run folder; launch with "
-            f"`torchrun --nproc-per-node {launched} -m dllmzoo ...`"
-        )
+    accelerator = join_processes(log_with=list(train.trackers) or None, project_dir=folder)
     sharded = (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM)
     if accelerator.distributed_type in sharded:
         raise UsageError(
@@ -70,6 +60,30 @@ def make_accelerator(train: Train, folder: Path | None = None) -> Any:
         raise UsageError(
             f"train.prompts is {train.prompts}, which {world} processes cannot share evenly; "
             f"the nearest numbers that fit are {low or world} and {low + world}"
+        )
+    return accelerator
+
+
+def join_processes(**options: Any) -> Any:
+    """The accelerator of all launched processes.
+
+    Args:
+        options: of `accelerate.Accelerator`.
+
+    Raises:
+        UsageError: the launched processes did not find each other.
+    """
+    from accelerate import Accelerator
+
+    launched = int(os.environ.get("WORLD_SIZE", "1"))
+    if launched > 1 and not torch.accelerator.is_available():
+        os.environ.setdefault("ACCELERATE_USE_CPU", "true")  # else each process would run alone
+    accelerator = Accelerator(**options)
+    if launched > 1 and accelerator.num_processes == 1:
+        raise UsageError(
+            f"{launched} processes were launched, but accelerate sees each alone: they would "
+            f"work apart in one run folder; launch with "
+            f"`torchrun --nproc-per-node {launched} -m dllmzoo ...`"
         )
     return accelerator
 

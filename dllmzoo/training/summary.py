@@ -43,6 +43,8 @@ def summary(path: Path | str) -> list[Row]:
     """
     folder = RunFolder(Path(path))
     file = folder.path / "evaluations.json"
+    if not file.exists():
+        return []
     known: dict[str, dict[str, list[int]]] = json.loads(file.read_text())
     before = _before(folder, list(known["start"])) if "before" not in known else None
     if before:
@@ -59,7 +61,10 @@ def summary(path: Path | str) -> list[Row]:
                 rows.append(
                     _row(label, steps, known[when][steps], None if when == "start" else base)
                 )
-    return rows
+    later = {
+        steps: hits for steps, hits in known.get("end", {}).items() if steps not in known["start"]
+    }
+    return rows + [_row("trained", steps, hits, None) for steps, hits in later.items()]
 
 
 def _row(label: str, steps: str, hits: list[int], base: list[int] | None) -> Row:

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 import dllmzoo
 from dllmzoo.errors import HealthError, Interrupted, RunError, UsageError
 from dllmzoo.models._load import load_model
+from dllmzoo.training.summary import summary
 from tests.runs import metrics, recipe, same_numbers, weights
 
 
@@ -206,6 +207,30 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_last_checkpoint(t
         list(dllmzoo.train(broken))
     assert caught.value.exit_code == 3
     assert not (tmp_path / "run" / "final").exists()
+
+
+def test_the_table_of_a_resumed_run_is_of_its_new_end_on_the_examples_both_know(tmp_path):
+    list(dllmzoo.train(recipe(tmp_path / "run"), ["train.rounds=1"]))
+    more = ["train.rounds=2", "evaluate.examples=12", "evaluate.steps=2"]
+    list(dllmzoo.train(recipe(tmp_path / "run"), more, resume="auto"))
+    known = json.loads((tmp_path / "run" / "evaluations.json").read_text())
+    assert list(known["end"]) == ["2"] and len(known["end"]["2"]) == 12
+    assert [(row.label, row.steps, row.gain) for row in summary(tmp_path / "run")] == [
+        ("base", "4", None), ("trained", "2", None),
+    ]  # fmt: skip
+
+
+def test_weights_that_are_not_finite_are_never_saved(tmp_path):
+    base = load_model_folder(tmp_path / "base")
+    parts = recipe(tmp_path / "run", model={"name": "llada", "weights": str(base)})
+    policy = load_model(base)
+    run = dllmzoo.train(parts, policy=policy)
+    list(islice(run, 2))
+    with torch.no_grad():
+        next(policy.parameters())[0] = torch.nan
+    with pytest.raises(HealthError, match="not finite after round 1"):
+        run.close()
+    assert not (tmp_path / "run" / "checkpoints").exists()
 
 
 def test_max_minutes_ends_the_run_as_if_finished(tmp_path):

@@ -82,3 +82,9 @@ def test_a_broken_file_is_reported_by_its_own_name_and_not_half_kept(tmp_path, t
         load_plugin("./broken.py", tmp_path)
     (tmp_path / "broken.py").write_text("MENDED = True")
     assert load_plugin("./broken.py", tmp_path).MENDED
+
+
+def test_a_plugin_that_exits_is_reported_by_its_name_and_ends_nothing(tmp_path):
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(0)\n")
+    with pytest.raises(PluginError, match=r"'\./leaves\.py' cannot be imported: SystemExit"):
+        load_plugins(["./leaves.py"], tmp_path)

@@ -21,7 +21,8 @@ def folder(tmp_path):
     """A run folder with four rounds and two rollout files."""
     run = RunFolder(tmp_path / "run")
     run.path.mkdir()
-    run.note(format=1)
+    run.note(format=1, seed=0, versions={})
+    run.recipe.write_text("format: 1\n")
     for round in range(5):
         run.append({"round": round, "loss": 0.1 * round, "nothing": None})
     for round in (2, 4):
@@ -146,6 +147,23 @@ def test_resuming_a_named_folder_without_a_run_is_an_error_not_a_new_run(tmp_pat
     with pytest.raises(UsageError, match="holds no run to go on with"):
         refuse_folder(RunFolder(tmp_path / "typo"), tmp_path / "typo", False, None)
     assert not (tmp_path / "typo").exists()
+
+
+def test_a_stranger_with_a_manifest_is_neither_cleared_nor_gone_on_with(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"name": "app"}')
+    (tmp_path / "final").mkdir()
+    (tmp_path / "final" / "thesis.tex").write_text("three years")
+    with pytest.raises(UsageError, match=r"holds final but no recipe\.resolved\.yaml"):
+        refuse_folder(RunFolder(tmp_path), "auto", False, None)
+    with pytest.raises(UsageError, match="deletes nothing in it"):
+        RunFolder(tmp_path).clear()
+    assert (tmp_path / "final" / "thesis.tex").read_text() == "three years"
+
+
+def test_a_damaged_manifest_is_named(folder):
+    (folder.path / "manifest.json").write_text("{")
+    with pytest.raises(RunError, match=r"manifest\.json is damaged"):
+        folder.manifest()
 
 
 def test_overwriting_the_weights_that_a_run_starts_from_is_refused(folder, tmp_path):
