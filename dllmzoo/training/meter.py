@@ -88,9 +88,7 @@ class Meter:
         self.add_tensor("reward_square", rewards.total_X.double() ** 2, counted)
         for c, name in enumerate(rewards.names):
             self.add_tensor(f"reward/{name}", rewards.part_XC[:, c], rewards.outcome_XC[:, c] == 0)
-            for word, outcome in OUTCOMES.items():
-                share = float((rewards.outcome_XC[:, c] == outcome).sum())
-                self.add(f"reward_{word}/{name}", share, 1 / self.accelerator.num_processes)
+        self._outcomes("reward", rewards)
         flat, groups = _equal_groups(rewards, rollout.group_B)
         self.add("reward_zero_std_share", flat, groups)
         if previews is not None and steps is not None:
@@ -98,6 +96,7 @@ class Meter:
             guesses = previews.counted_X.numel() // used_BK.numel()
             used_X = used_BK.flatten().repeat_interleave(guesses)
             self.add_tensor("preview_reward", previews.total_X, previews.counted_X & used_X)
+            self._outcomes("preview", previews)
         self.add_tensor("advantage_abs", advantage_BA.abs())
         committed = rollout.reveal_BL >= 0
         self.add_tensor("entropy", rollout.entropy_BL, committed)
@@ -107,6 +106,13 @@ class Meter:
             self.add_tensor("selected_step", steps.start_BK, used)
         self.add_tensor("answer_length", rollout.length_B)
         self.add("tokens_per_forward", float(committed.sum()), max(rollout.forwards, 1))
+
+    def _outcomes(self, what: str, rewards: Rewards) -> None:
+        """Texts of a component that got no value, counted apart by the reason."""
+        for c, name in enumerate(rewards.names):
+            for word, outcome in OUTCOMES.items():
+                count = float((rewards.outcome_XC[:, c] == outcome).sum())
+                self.add(f"{what}_{word}/{name}", count, 1 / self.accelerator.num_processes)
 
     def ratios(self, metrics: Mapping[str, Ratio], prefix: str) -> None:
         """Metrics of a task as `PREFIX/NAME`."""
