@@ -102,3 +102,11 @@ def test_angles_of_packed_slots_are_those_of_their_positions():
     torch.testing.assert_close(cos[0, 0, 1], angles[0][0, 0, 2])
     torch.testing.assert_close(cos[1, 0, 0], angles[0][1, 0, 2])
     torch.testing.assert_close(slots.angles(shared)[0][1, 0, 0], shared[0][0, 0, 2])
+
+
+def test_half_precision_is_rotated_in_full_precision_and_cast_back():
+    angles = rotary_angles(torch.arange(40).unsqueeze(0), 8, 10.0)
+    x = torch.randn(1, 2, 40, 8, generator=torch.Generator().manual_seed(0)).bfloat16()
+    exact = rotate(x.float(), angles).bfloat16()
+    assert torch.equal(rotate(x, angles), exact)
+    assert not torch.equal(rotate(x, angles, full_precision=False), exact)

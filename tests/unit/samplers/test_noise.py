@@ -97,3 +97,10 @@ def test_tiny_temperatures_stay_finite():
     drawn_SV = tempered(torch.tensor([[50.0, 40.0, -torch.inf]]), 1e-30)
     assert drawn_SV.softmax(-1).tolist() == [[1.0, 0.0, 0.0]]
     assert drawn_SV.logsumexp(-1).item() == 0.0
+
+
+def test_a_slot_is_drawn_anew_at_every_step():
+    # 200 slots, 8 equal tokens: two independent draws agree at about 1 in 8
+    keyed, logits_SV = noise(range(40)), torch.zeros(200, 8)
+    first, second = (keyed.token(logits_SV, 1.0, every_slot(step, 40, 5)) for step in (0, 1))
+    assert 0.02 < (first == second).float().mean().item() < 0.3
