@@ -63,7 +63,11 @@ def find_file(path: str) -> Path:
 
 def format_of(file: Path) -> str | None:
     """Which reader of `datasets` the ending asks for; a final `.gz` is passed over."""
-    return FORMATS.get(Path(file.name.removesuffix(".gz")).suffix.lower())
+    return FORMATS.get(_ending(file))
+
+
+def _ending(file: Path) -> str:
+    return Path(file.name.removesuffix(".gz")).suffix.lower()
 
 
 def read_file(path: str, *, text_columns: Sequence[str] = (), keep_blank: bool = False) -> Table:
@@ -81,7 +85,7 @@ def read_file(path: str, *, text_columns: Sequence[str] = (), keep_blank: bool =
 
     file = find_file(path)
     options: dict[str, Any] = {}
-    if Path(file.name.removesuffix(".gz")).suffix.lower() in (".jsonl", ".ndjson"):
+    if _ending(file) in (".jsonl", ".ndjson"):
         return _table(_json_lines(file), str(file))
     if format_of(file) == "csv":
         options = {
