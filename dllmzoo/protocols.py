@@ -84,6 +84,10 @@ class Sampler(Protocol):
 
     `records_steps`: False for answers that no step-wise sampler made. `num_steps` is T, known
     before sampling. `temperature` 0 is greedy. `answer_length` is N.
+
+    Where it applies: `records_drafts`, the rollout holds `draft_BTN` and `hidden_BTN`;
+    `group_size`, the G that it needs (rows of a group share steps, `branch_BT`); `given`, what
+    `Prompts.answer_BN` must hold: `answers`, stored ones, or `blanks`, text to be filled in.
     """
 
     records_steps: ClassVar[bool]
@@ -99,7 +103,11 @@ class Sampler(Protocol):
 
 
 class Selector(Protocol):
-    """Chooses K of the T denoising steps of each row."""
+    """Chooses K of the T denoising steps of each row.
+
+    Where it applies: `needs_advantage`, it is called with the advantages of all T steps,
+    `advantage_BT`, as third argument; `needs_branches`, it reads `Rollout.branch_BT`.
+    """
 
     def __call__(self, rollout: Rollout, key: Key) -> Steps:
         """Spans with weights; column k is the k-th choice."""
@@ -113,6 +121,11 @@ class Likelihood(Protocol):
     `shares_masks`: False makes old and reference score a plan of their own (purpose `old_views`).
     `num_forwards`: views per sample; None = one per chosen step. `linear`: unweighted slots pooled
     by a sum, which an exact KL needs.
+
+    Where it applies: `num_draws`, independent draws D among the K views, draw d being the views
+    d*K/D and on; `needs_drafts`, it reads `Rollout.draft_BTN`; and a method
+    `refine(views, old_logprob_BKL) -> Views`, called once a round for each plan with what the old
+    policy scored: it may drop scored slots and set weights, which are then constants.
     """
 
     uses_steps: ClassVar[bool]
@@ -151,6 +164,9 @@ class Advantage(Protocol):
     `needs_previews`: one-shot guesses of the chosen states are scored too (`guesses` of each;
     1 = greedy, more = sampled, their rewards averaged). `per_step`: A = K. `needs_group`: a group
     of one sample has no meaning.
+
+    Where it applies: `needs_every_step`, columns must be all T steps in time order;
+    `needs_branches`, it reads `Rollout.branch_BT`.
     """
 
     needs_previews: ClassVar[bool]

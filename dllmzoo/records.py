@@ -20,6 +20,9 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor
 
+from dllmzoo.units import Normaliser as Normaliser
+from dllmzoo.units import Units as Units
+
 Example = Mapping[str, Any]
 R = TypeVar("R")
 
@@ -69,6 +72,8 @@ class Prompts:
         group_B: int64, which prompt of the round a row belongs to.
         sample_B: int64, index of the row in the round before sharding.
         examples: the task's example of each row (B of them).
+        answer_BN: int64, answers that are given with the prompts, to be stored or filled in: the
+            mask token where a slot is blank. None where answers start from nothing.
     """
 
     tokens_BL: Tensor
@@ -76,19 +81,25 @@ class Prompts:
     group_B: Tensor
     sample_B: Tensor
     examples: Sequence[Example]
+    answer_BN: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """Answers and the record of how they were denoised; nothing re-masks.
+    """Answers and the record of how they were denoised.
+
+    Where nothing re-masks, `tokens_BL` and `reveal_BL` describe every state. A sampler that
+    re-masks, or whose proposals are rewarded, stores them too.
 
     Args:
         tokens_BL: int64, prompt + final answer.
         attend_BL: bool, True = real position.
-        answer_BL: bool, answer slots (N per row).
+        answer_BL: bool, slots that the sampler had to fill (N per row, fewer where some of the
+            last N columns were given in the prompt).
         valid_BL: bool, answer slots up to and including the first end token.
-        reveal_BL: int64, step at which the slot was committed; -1 elsewhere (prompt, padding,
-            slots never committed, answers that no sampler made).
+        reveal_BL: int64, step at which the slot was committed, for good where slots are masked
+            again; -1 elsewhere (prompt, padding, slots never committed, answers that no sampler
+            made).
         logprob_BL: float32, nats, log-prob of the token under the law it was drawn from; 0 where
             reveal < 0.
         entropy_BL: float32, nats, of the temperature-1 softmax at the slot when committed.
@@ -101,6 +112,11 @@ class Rollout:
         num_steps: T.
         sampler: the sampler object: its temperature and all settings.
         forwards: model rows that the sampler ran, counted over all B rows.
+        draft_BTN: int64, the last N columns before step s with a proposal in every masked slot;
+            None where the sampler stored none. Steps that did not run repeat the state.
+        hidden_BTN: bool, which of the last N columns were masked before step s; with `draft_BTN`.
+        branch_BT: int64, rows of equal number at step s share that step of one trajectory, and
+            all before it; None where every row is a trajectory of its own.
     """
 
     tokens_BL: Tensor
@@ -118,6 +134,9 @@ class Rollout:
     num_steps: int
     sampler: Any
     forwards: int = 0
+    draft_BTN: Tensor | None = None
+    hidden_BTN: Tensor | None = None
+    branch_BT: Tensor | None = None
 
     @property
     def length_B(self) -> Tensor:
@@ -140,10 +159,28 @@ class Rollout:
         return drawn.to(place_BL.device)[row_B1, place_BL].movedim(1, -1)
 
     def hidden_before(self, step_BK: Tensor) -> Tensor:
-        """hide_BKL: the answer slots that were still masked before each of the steps."""
+        """hide_BKL: the answer slots that were masked before each of the steps; T means the end."""
+        if self.hidden_BTN is not None:
+            return (
+                self._stored(self.hidden_BTN, step_BK, self.reveal_BL < 0) & self.answer_BL[:, None]
+            )
         later_BKL = self.reveal_BL.unsqueeze(1) >= step_BK.unsqueeze(2)
         never_BL = self.reveal_BL < 0
         return (later_BKL | never_BL.unsqueeze(1)) & self.answer_BL.unsqueeze(1)
+
+    def draft_before(self, step_BK: Tensor) -> Tensor | None:
+        """draft_BKL: the canvas with every masked slot proposed; None where none is stored."""
+        if self.draft_BTN is None:
+            return None
+        return self._stored(self.draft_BTN, step_BK, self.tokens_BL)
+
+    def _stored(self, value_BTN: Tensor, step_BK: Tensor, end_BL: Tensor) -> Tensor:
+        """A stored table before each of the steps, (B, K, L), with `end_BL` elsewhere."""
+        N = value_BTN.shape[2]
+        end_BKL = end_BL.unsqueeze(1).expand(-1, step_BK.shape[1], -1).clone()
+        last_BTN = torch.cat([value_BTN, end_BL[:, None, -N:].to(value_BTN.dtype)], 1)
+        end_BKL[..., -N:] = last_BTN.gather(1, step_BK.unsqueeze(2).expand(-1, -1, N))
+        return end_BKL
 
 
 @dataclass(frozen=True)
@@ -174,6 +211,10 @@ class Views:
         temperature: > 0, of the log-softmax.
         layout: `full`, one stream; `dual_stream`, clean context and noised target.
         context: attention of the clean stream in `dual_stream`.
+        shown_BKL: int64, what stands in the slots that are not hidden; None = the final tokens.
+        target_BKL: int64, the tokens whose log-probs are taken; None = the final tokens.
+        parent_BU: int64, units of equal number start from one state shared by several rows;
+            None where no state is shared.
     """
 
     hide_BKL: Tensor
@@ -186,6 +227,9 @@ class Views:
     temperature: float = 1.0
     layout: Literal["full", "dual_stream"] = "full"
     context: Literal["block_causal", "token_causal"] = "block_causal"
+    shown_BKL: Tensor | None = None
+    target_BKL: Tensor | None = None
+    parent_BU: Tensor | None = None
 
     @property
     def live_BU(self) -> Tensor:
@@ -220,117 +264,6 @@ class Estimate:
     score_BU: Tensor
     ratio_BU: Tensor
     exact_kl_BU: Tensor | None = None
-
-
-Normaliser = Literal["token", "sequence", "fixed", "row", "nonzero", "step", "unit", "group"]
-
-
-@dataclass(frozen=True)
-class Units:
-    """Facts about the units of ONE optimiser step; its `mean` is the only normaliser.
-
-    Args:
-        live_BU: bool, units that count.
-        size_BU: float32, tokens each stands for.
-        weight_BU: float32, importance weight of each term.
-        row_BU: int64, view that scored the unit.
-        group_B: int64, prompt of each row.
-        length_B: int64, valid answer tokens of each row.
-        canvas: N, answer slots.
-        totals: `tokens scored sequences nonzero rows units groups` of the whole optimiser step,
-            reduced over ranks before any split.
-    """
-
-    live_BU: Tensor
-    size_BU: Tensor
-    weight_BU: Tensor
-    row_BU: Tensor
-    group_B: Tensor
-    length_B: Tensor
-    canvas: int
-    totals: Mapping[str, float]
-
-    @classmethod
-    def of(
-        cls,
-        views: Views,
-        rollout: Rollout,
-        totals: Mapping[str, float] | None = None,
-        *,
-        advantage_BU: Tensor | None = None,
-    ) -> Units:
-        """The facts of these rows; totals of these rows alone unless given."""
-        K = views.score_BKL.shape[1]
-        view_BKL = torch.arange(K, device=views.score_BKL.device).view(1, K, 1)
-        view_BKL = view_BKL.expand_as(views.score_BKL)
-        unit = torch.where(views.score_BKL, views.unit_BKL, 0).flatten(1)
-        value = torch.where(views.score_BKL, view_BKL, 0).flatten(1)
-        row_BU = torch.zeros_like(views.column_BU).scatter_reduce(1, unit, value, "amax")
-        if totals is None:
-            totals = cls.totals_of(views, rollout, advantage_BU)
-        return cls(
-            views.live_BU, views.size_BU, views.weight_BU, row_BU, rollout.group_B,
-            rollout.length_B, int(rollout.answer_BL.sum(1).max()), totals,
-        )  # fmt: skip
-
-    @staticmethod
-    def totals_of(
-        views: Views, rollout: Rollout, advantage_BU: Tensor | None = None
-    ) -> dict[str, float]:
-        """What the normalisers divide by, summed over these rows; add them up over ranks."""
-        live_BU = views.live_BU
-        moved_B = live_BU.any(1) if advantage_BU is None else (advantage_BU != 0).any(1)
-        return {
-            "tokens": float(rollout.length_B.sum()),
-            "scored": float((views.size_BU * live_BU).sum()),
-            "sequences": float(live_BU.shape[0]),
-            "nonzero": float(moved_B.sum()),
-            "rows": float(views.score_BKL.any(2).sum()),
-            "units": float(live_BU.sum()),
-            "groups": float(rollout.group_B.unique().numel()),
-        }
-
-    def mean(self, term_BU: Tensor, how: Normaliser) -> Tensor:
-        """The weighted terms of live units, divided as `how` says; a scalar.
-
-        The sum of this scalar over ranks and micro-batches is the value of the whole step.
-
-        Args:
-            term_BU: float32.
-            how: `token` divides by the tokens that live units stand for (total nats in, nats per
-                token out); `sequence` averages the units of a sequence, then sequences; `fixed`
-                divides by sequences * N; `row` averages the units of a view, then views;
-                `nonzero` divides by N * sequences with a nonzero advantage; `step` divides a
-                term by its unit's size, then averages over units; `unit` averages over units;
-                `group` sums inside a prompt's group, then averages over groups.
-        """
-        total = {name: max(value, 1.0) for name, value in self.totals.items()}
-        live_BU = self.live_BU.to(term_BU.dtype)
-        if how == "token":
-            share_BU = live_BU / total["scored"]
-        elif how == "sequence":
-            share_BU = live_BU / live_BU.sum(1, keepdim=True).clamp(min=1) / total["sequences"]
-        elif how == "fixed":
-            share_BU = live_BU / (total["sequences"] * self.canvas)
-        elif how == "row":
-            share_BU = live_BU / self._units_per_row().clamp(min=1) / total["rows"]
-        elif how == "nonzero":
-            share_BU = live_BU / (total["nonzero"] * self.canvas)
-        elif how == "step":
-            share_BU = live_BU / self.size_BU.clamp(min=1) / total["units"]
-        elif how == "unit":
-            share_BU = live_BU / total["units"]
-        elif how == "group":
-            share_BU = live_BU / total["groups"]
-        else:
-            raise ValueError(f"no normaliser named {how!r}; there are {Normaliser.__args__}")
-        return (torch.where(self.live_BU, term_BU, 0) * share_BU * self.weight_BU).sum()
-
-    def _units_per_row(self) -> Tensor:
-        views = int(self.row_BU.max()) + 1 if self.row_BU.numel() else 1
-        live_BU = self.live_BU.to(self.size_BU.dtype)
-        count_BK = live_BU.new_zeros(len(live_BU), views).scatter_add(1, self.row_BU, live_BU)
-        return count_BK.gather(1, self.row_BU)
 
 
 @dataclass(frozen=True)

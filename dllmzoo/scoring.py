@@ -149,6 +149,7 @@ def states_before(rollout: Rollout, steps: Steps) -> Views:
     return Views(
         hide_BKL, hide_BKL & used_BK1, torch.ones_like(zero_BKL, dtype=torch.float), zero_BKL,
         one_B1, one_B1, torch.zeros_like(one_B1, dtype=torch.long), rollout.temperature,
+        shown_BKL=rollout.draft_before(steps.start_BK),
     )  # fmt: skip
 
 
@@ -169,7 +170,7 @@ def score_and_guess(
     """
     states = states_before(rollout, steps)
     settings = {"micro_batch": micro_batch, "guesses": guesses, "key": key}
-    if views.layout == "full" and torch.equal(views.hide_BKL, states.hide_BKL):
+    if views.layout == "full" and _same_inputs(views, states):
         idle_BK = states.score_BKL.any(2) & ~views.score_BKL.any(2)
         if not idle_BK.any():
             return score(policy, rollout, views, **settings)
@@ -179,11 +180,24 @@ def score_and_guess(
     )
 
 
+def _same_inputs(views: Views, states: Views) -> bool:
+    """Whether the network sees the same in both."""
+    if not torch.equal(views.hide_BKL, states.hide_BKL):
+        return False
+    if views.shown_BKL is None or states.shown_BKL is None:
+        return views.shown_BKL is states.shown_BKL
+    return torch.equal(
+        views.shown_BKL.masked_fill(views.hide_BKL, 0),
+        states.shown_BKL.masked_fill(states.hide_BKL, 0),
+    )
+
+
 @dataclass(frozen=True)
 class _Chunk:
     """Some (sample, view) rows as model inputs; `slots` indexes (B, K, L) tensors."""
 
     tokens_RL: Tensor
+    target_RL: Tensor
     noised_RL: Tensor
     attend_RL: Tensor
     at_RL: Tensor
@@ -206,7 +220,7 @@ class _Chunk:
         return logits_SV if self.temperature == 1.0 else logits_SV / self.temperature
 
     def logprob(self, logits_SV: Tensor) -> Tensor:
-        return -F.cross_entropy(logits_SV, self.tokens_RL[self.at_RL], reduction="none")
+        return -F.cross_entropy(logits_SV, self.target_RL[self.at_RL], reduction="none")
 
     @staticmethod
     def kl(logits_SV: Tensor, anchor_SV: Tensor) -> Tensor:
@@ -239,10 +253,12 @@ def _chunk(
     rollout: Rollout, views: Views, row: Tensor, view: Tensor, at_RL: Tensor, policy: Any
 ) -> _Chunk:
     mask_id = getattr(policy, "module", policy).mask_id
-    tokens_RL = rollout.tokens_BL[row]
+    final_RL = rollout.tokens_BL[row]
+    shown_RL = final_RL if views.shown_BKL is None else views.shown_BKL[row, view]
+    target_RL = final_RL if views.target_BKL is None else views.target_BKL[row, view]
     i, slot = at_RL.nonzero(as_tuple=True)
     return _Chunk(
-        tokens_RL, tokens_RL.masked_fill(views.hide_BKL[row, view], mask_id),
+        shown_RL, target_RL, shown_RL.masked_fill(views.hide_BKL[row, view], mask_id),
         rollout.attend_BL[row], at_RL, (row[i], view[i], slot), views.temperature, views.layout,
         views.context, _precision(policy),
     )  # fmt: skip
@@ -261,7 +277,9 @@ class _Filler:
         B, K, L = views.hide_BKL.shape
         self.count = guesses
         self.temperature = rollout.temperature / views.temperature
-        self.guess_BKL = rollout.tokens_BL.unsqueeze(1).expand(B, K * guesses, L).clone()
+        shown_BKL = rollout.tokens_BL.unsqueeze(1) if views.shown_BKL is None else views.shown_BKL
+        each_BKL = shown_BKL.expand(B, K, L)
+        self.guess_BKL = each_BKL.repeat_interleave(guesses, dim=1)
         self.hide_BKL = views.hide_BKL
         self.uniform: Any = None  # (B, K, n, L)
         if guesses > 1:

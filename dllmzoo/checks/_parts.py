@@ -21,6 +21,9 @@ def check_parts(recipe: Recipe, found: Found) -> None:
         _selector(recipe, found)
     if found.sound("likelihood", "sampler"):
         _recording(recipe, found)
+    if found.sound("sampler", "selector", "likelihood", "advantage"):
+        _sharing(recipe, found)
+        _drafts(recipe, found)
     if found.sound("likelihood.unit", "advantage"):
         _credit(recipe, found)
     if found.sound("likelihood.unit", "loss"):
@@ -54,6 +57,58 @@ def _recording(recipe: Recipe, found: Found) -> None:
             f"sampler {name_of(recipe.sampler)} records no denoising steps, which likelihood "
             f"{name_of(recipe.likelihood)} scores",
             "use a sampler that writes answers step by step, or a likelihood without steps",
+        )
+
+
+def _drafts(recipe: Recipe, found: Found) -> None:
+    """Drafts of every step: who stores them, who reads them."""
+    sampler, selector, advantage = recipe.sampler, recipe.selector, recipe.advantage
+    stored = getattr(sampler, "records_drafts", False)
+    ranked = getattr(selector, "needs_advantage", False)
+    if getattr(recipe.likelihood, "needs_drafts", False) and not stored:
+        found.add(
+            "likelihood",
+            f"likelihood {name_of(recipe.likelihood)} scores the drafts of the chosen steps, and "
+            f"sampler {name_of(sampler)} stores none",
+            "use sampler: {record_drafts: true}, or a sampler that masks tokens again",
+        )
+    if ranked and getattr(advantage, "needs_previews", False) and not stored:
+        found.add(
+            "selector",
+            f"selector {name_of(selector)} ranks steps by the rewards of their drafts, and sampler "
+            f"{name_of(sampler)} stores none",
+            "use sampler: {record_drafts: true}, or a selector that does not look at advantages",
+        )
+    keeps = getattr(selector, "num_selected", lambda num_steps: -1)
+    if getattr(advantage, "needs_every_step", False) and not ranked and selector is not None:
+        T = getattr(sampler, "num_steps", 0)
+        if keeps(T) != T or hasattr(selector, "steps"):
+            found.add(
+                "selector",
+                f"advantage {name_of(advantage)} compares every step with the one before, and "
+                f"selector {name_of(selector)} hands it some of them",
+                "use selector: top_advantage, or selector: all",
+            )
+
+
+def _sharing(recipe: Recipe, found: Found) -> None:
+    """Trajectories that share steps: the tree, and who reads it."""
+    leaves = getattr(recipe.sampler, "group_size", None)
+    for key in ("selector", "advantage"):
+        part = getattr(recipe, key)
+        if getattr(part, "needs_branches", False) and leaves is None:
+            found.add(
+                key,
+                f"{key} {name_of(part)} reads which samples share denoising steps, and sampler "
+                f"{name_of(recipe.sampler)} lets none share any",
+                "use sampler: {name: tree, ...}",
+            )
+    if leaves is not None and recipe.train.group_size != leaves:
+        found.add(
+            "train.group_size",
+            f"sampler {name_of(recipe.sampler)} grows {leaves} answers from each prompt, and "
+            f"group_size is {recipe.train.group_size}",
+            f"use train.group_size: {leaves}, or other branches",
         )
 
 

@@ -104,6 +104,7 @@ class Train:
         max_minutes: wall time after which the run ends as if finished; null = no limit.
         trackers: besides metrics.jsonl, which is always written.
         log_rollouts: rounds between rollout files; null = none.
+        log_drift: log how far a round moved the weights; keeps a second copy of what is trained.
     """
 
     rounds: Positive = 100
@@ -118,6 +119,7 @@ class Train:
     max_minutes: Annotated[float, Field(gt=0)] | None = None
     trackers: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
     log_rollouts: Positive | None = 10
+    log_drift: bool = False
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import torch
-from einops import rearrange
 from torch import Tensor
 
 from dllmzoo import protocols
 from dllmzoo.records import Experience, Key, Rollout, Steps, Views
 from dllmzoo.scoring import Scores, score, score_and_guess
+from dllmzoo.training.choose import choose, reward_guesses
 from dllmzoo.training.meter import Meter
-from dllmzoo.training.method import Budget, Learner, Method
+from dllmzoo.training.method import Budget, Learner, Method, weights
 from dllmzoo.training.sampling import answers, canvas, draw, sample
 from dllmzoo.training.update import update
 
@@ -23,13 +23,18 @@ def train(
     """Yield each round with its metrics and experience; the caller logs, saves and stops."""
     for round in rounds:
         meter = Meter(learner.accelerator)
+        start = weights(learner) if budget.log_drift else None
         seen = collect(method, budget, learner, meter, seed, round)
         fresh = True  # no optimiser step since the old policy was scored
         for pass_ in range(budget.passes):
             key = Key(seed, round, "minibatch", pass_)
-            for rows in split_groups(seen.rollout.group_B, budget.minibatches, key, budget.prompts):
-                update(method, budget, learner, meter, seen, pass_, rows, fresh=fresh)
+            parts = split_groups(seen.rollout.group_B, budget.minibatches, key, budget.prompts)
+            for part, rows in enumerate(parts):
+                key = Key(seed, round, f"loss/{part}", pass_)
+                update(method, budget, learner, meter, seen, key, rows, fresh=fresh)
                 fresh = False
+        if start is not None:
+            meter.drift(start, weights(learner))
         yield round, meter, seen
 
 
@@ -37,7 +42,7 @@ def train(
 def collect(
     method: Method, budget: Budget, learner: Learner, meter: Meter, seed: int, round: int
 ) -> Experience:
-    """Sample, choose steps, score old and reference, reward, assign credit."""
+    """Sample, reward, choose steps, score old and reference, assign credit."""
     policy = learner.accelerator.unwrap_model(learner.policy).eval()
     likelihood, loss = method.likelihood, method.loss
 
@@ -49,7 +54,11 @@ def collect(
         rollout = sample(method.sampler, policy, prompts, key("sample"), budget.rollout_batch)
     block = getattr(method.sampler, "block_length", None) or canvas(rollout)
     meter.forward(rollout.forwards, rollout.tokens_BL.shape[1], rollout.forwards * block // 2)
-    steps = method.selector(rollout, key("select")) if method.selector else None
+    with meter.time("reward"):
+        texts = learner.codec.texts(answers(rollout.tokens_BL, rollout))
+        rewards = method.task.reward(texts, rollout.examples)
+        choice = choose(method, learner, rollout, rewards, key("select"))
+    steps = choice.steps
 
     def plans(purpose: str) -> tuple[Views, ...]:
         number = budget.passes if likelihood.random else 1
@@ -65,33 +74,36 @@ def collect(
         assert network is not None
         return lambda plan: score(network, rollout, plan, micro_batch=budget.micro_batch)
 
+    refined = hasattr(likelihood, "refine")
     with meter.time("score"):
-        first = score_first(method, budget, policy, rollout, anchors[0], steps, key("guesses"))
+        guessed = method.advantage.needs_previews and choice.advantage_BA is None
+        first = score_first(
+            method, budget, policy, rollout, anchors[0], steps if guessed else None, key("guesses")
+        )
         old = (first.logprob_BKL,)
-        if loss.needs_old:
+        if loss.needs_old or refined:
             old = once(anchors, scorer(policy), first)
+        for plan in {id(plan): plan for plan in anchors[: len(old)]}.values():
+            meter.scored(plan)
+        if refined:
+            views, old = refine(likelihood, anchors, old)
+            anchors = views
         reference = once(anchors, scorer(learner.reference)) if loss.needs_reference else ()
-    meter.scored(anchors[0])
-    for plan in {id(plan): plan for plan in anchors}.values():
-        others = int(bool(reference)) + int(loss.needs_old and plan is not anchors[0])
-        meter.scored(plan, times=others)
+        for plan in {id(plan): plan for plan in anchors}.values():
+            meter.scored(plan, times=int(bool(reference)))
+    meter.estimator(likelihood, anchors[0], old[0])
+
+    previews, advantage_BA = choice.previews, choice.advantage_BA
     with meter.time("reward"):
-        texts = learner.codec.texts(answers(rollout.tokens_BL, rollout))
-        rewards = method.task.reward(texts, rollout.examples)
-        previews = None
         if first.guess_BKL is not None:
-            guessed = rearrange(first.guess_BKL, "b k l -> (b k) l")
-            repeat = first.guess_BKL.shape[1]
-            again = [example for example in rollout.examples for _ in range(repeat)]
-            previews = method.task.reward(
-                learner.codec.texts(guessed[:, -canvas(rollout) :]), again
-            )
-    advantage_BA = method.advantage(rewards, previews, steps, rollout, round)
+            previews = reward_guesses(method, learner, rollout, first.guess_BKL)
+    if advantage_BA is None:
+        advantage_BA = method.advantage(rewards, previews, steps, rollout, round)
     meter.experience(rollout, steps, rewards, previews, advantage_BA)
     meter.ratios(method.task.metrics(texts, rollout.examples), "rollout")
     return Experience(
-        rollout, steps, rewards, advantage_BA, views, anchors, old, reference, first.guess_BKL,
-        previews,
+        rollout, steps, rewards, advantage_BA, views, anchors, old, reference,
+        choice.guess_BKL if first.guess_BKL is None else first.guess_BKL, previews,
     )  # fmt: skip
 
 
@@ -99,8 +111,8 @@ def score_first(
     method: Method, budget: Budget, policy: protocols.Policy, rollout: Rollout, views: Views,
     steps: Steps | None, key: Key,
 ) -> Scores:  # fmt: skip
-    """Old log-probs of the first plan, with one-shot guesses if the advantage wants previews."""
-    if method.advantage.needs_previews and steps is not None:
+    """Old log-probs of the first plan, with one-shot guesses of the states before `steps`."""
+    if steps is not None:
         guesses = getattr(method.advantage, "guesses", 1)
         return score_and_guess(
             policy, rollout, views, steps, micro_batch=budget.micro_batch, guesses=guesses, key=key
@@ -117,6 +129,19 @@ def once(
         if id(plan) not in known:
             known[id(plan)] = scorer(plan).logprob_BKL
     return tuple(known[id(plan)] for plan in plans)
+
+
+def refine(
+    likelihood: protocols.Likelihood, plans: tuple[Views, ...], old: tuple[Tensor, ...]
+) -> tuple[tuple[Views, ...], tuple[Tensor, ...]]:
+    """Plans that the likelihood changes once the old policy has scored them, and their scores."""
+    made: dict[int, Views] = {}
+    for plan, logprob_BKL in zip(plans, old, strict=True):
+        if id(plan) not in made:
+            made[id(plan)] = likelihood.refine(plan, logprob_BKL)  # type: ignore[attr-defined]
+    views = tuple(made[id(plan)] for plan in plans)
+    kept = [torch.where(v.score_BKL, lp, 0) for v, lp in zip(views, old, strict=True)]
+    return views, tuple(kept)
 
 
 def split_groups(group_B: Tensor, parts: int, key: Key, num_groups: int) -> list[Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ class Meter:
         self._counts: dict[str, float] = {}
         self._maxima: dict[str, float] = {}
         self._seconds: dict[str, float] = {}
+        self._values: dict[str, list[Tensor]] = {}
 
     @contextmanager
     def time(self, name: str) -> Iterator[None]:
@@ -51,6 +53,10 @@ class Meter:
     def top(self, name: str, value: float) -> None:
         """A maximum over everything seen by all processes."""
         self._maxima[name] = max(self._maxima.get(name, value), value)
+
+    def spread(self, name: str, values: Tensor) -> None:
+        """The quantiles `NAME_q01`, `NAME_q50` and `NAME_q99` of everything seen."""
+        self._values.setdefault(name, []).append(values.detach().double().flatten().cpu())
 
     def total(self, values: Mapping[str, Any]) -> dict[str, float]:
         """The values summed over processes, in float64."""
@@ -107,6 +113,24 @@ class Meter:
         self.add_tensor("answer_length", rollout.length_B)
         self.add("tokens_per_forward", float(committed.sum()), max(rollout.forwards, 1))
 
+    def estimator(self, likelihood: Any, views: Views, logprob_BKL: Tensor) -> None:
+        """Standard deviation of a sequence's log-prob, from its independent draws."""
+        draws = getattr(likelihood, "num_draws", 1)
+        if draws < 2 or likelihood.unit not in ("sequence", "view"):
+            return
+        part_BK = (views.weight_BKL * torch.where(views.score_BKL, logprob_BKL, 0)).sum(2)
+        draw_BD = part_BK.double().view(len(part_BK), draws, -1).sum(2)
+        each = draws if likelihood.unit == "sequence" else 1  # a sequence's views carry 1 / draws
+        self.add_tensor("estimator_std", each * draw_BD.std(1) / math.sqrt(draws))
+
+    def drift(self, before: list[Tensor], after: list[Tensor]) -> None:
+        """How far the trained weights moved, as a Euclidean distance."""
+        square = sum(
+            float((b - a).double().square().sum()) for a, b in zip(before, after, strict=True)
+        )
+        share = 1 / self.accelerator.num_processes
+        self.add("drift", math.sqrt(square) * share, share)
+
     def _outcomes(self, what: str, rewards: Rewards) -> None:
         """Texts of a component that got no value, counted apart by the reason."""
         for c, name in enumerate(rewards.names):
@@ -130,8 +154,12 @@ class Meter:
         live_BU = units.live_BU
         for name, detail_BU in details.items():
             self.add_tensor(name, detail_BU.expand_as(live_BU), live_BU)
-            if name == "ratio" and bool(live_BU.any()):
-                self.top("ratio_max", float(detail_BU.expand_as(live_BU)[live_BU].max()))
+            if name == "log_ratio":
+                self.add_tensor("log_ratio_square", detail_BU.expand_as(live_BU) ** 2, live_BU)
+            if name == "ratio":
+                self.spread(name, detail_BU.expand_as(live_BU)[live_BU])
+                if bool(live_BU.any()):
+                    self.top("ratio_max", float(detail_BU.expand_as(live_BU)[live_BU].max()))
 
     def row(self) -> dict[str, float | None]:
         """Every metric, reduced over processes; a mean of nothing is None."""
@@ -143,11 +171,38 @@ class Meter:
         square = row.pop("reward_square", None)
         if square is not None and row["reward"] is not None:
             row["reward_std"] = max(square - row["reward"] ** 2, 0.0) ** 0.5
+        square = row.pop("log_ratio_square", None)
+        if square is not None and row["log_ratio"] is not None:
+            row["log_ratio_std"] = max(square - row["log_ratio"] ** 2, 0.0) ** 0.5
+        row |= self._quantiles()
         for name, value in self._maxima.items():
             each = torch.tensor([value], dtype=torch.float64, device=self.accelerator.device)
             row[name] = float(torch.as_tensor(self.accelerator.gather(each)).max())
         row |= {f"time/{name}": seconds for name, seconds in self._seconds.items()}
         return row
+
+    def _gathered(self, values: Tensor) -> Tensor:
+        """The values of all processes, which may hold different numbers of them."""
+        world, device = self.accelerator.num_processes, self.accelerator.device
+        if world == 1:
+            return values
+        count = torch.tensor([len(values)], device=device)
+        counts = torch.as_tensor(self.accelerator.gather(count)).tolist()
+        row = torch.nn.functional.pad(values.to(device), (0, max(counts) - len(values)))
+        rows = torch.as_tensor(self.accelerator.gather(row)).view(world, -1)
+        return torch.cat([row[:n] for row, n in zip(rows, counts, strict=True)]).cpu()
+
+    def _quantiles(self) -> dict[str, float | None]:
+        found: dict[str, float | None] = {}
+        for name, values in self._values.items():
+            every = torch.cat(values)
+            order = self._gathered(every).sort().values
+            for share in (0.01, 0.5, 0.99):
+                at = round(share * (len(order) - 1)) if len(order) else 0
+                found[f"{name}_q{round(100 * share):02d}"] = (
+                    float(order[at]) if len(order) else None
+                )
+        return found
 
 
 def _equal_groups(rewards: Rewards, group_B: Tensor) -> tuple[float, float]:

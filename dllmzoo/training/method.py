@@ -33,6 +33,7 @@ class Budget:
     micro_batch: int = 64
     rollout_batch: int = 256
     max_grad_norm: float | None = 1.0
+    log_drift: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,3 +46,8 @@ class Learner:
     scheduler: Any
     accelerator: Any
     codec: Any
+
+
+def weights(learner: Learner) -> list[torch.Tensor]:
+    """A copy of every trained parameter of this process."""
+    return [p.detach().clone() for p in learner.policy.parameters() if p.requires_grad]

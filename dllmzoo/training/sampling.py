@@ -31,8 +31,8 @@ def sample(
 
 
 def canvas(rollout: Rollout) -> int:
-    """N: the answer slots are the last N of each row."""
-    return int(rollout.answer_BL[0].sum())
+    """N: the answer stands in the last N columns, with slots that were given in the prompt."""
+    return int(rollout.sampler.answer_length)
 
 
 def answers(tokens_BL: Tensor, rollout: Rollout) -> Tensor:

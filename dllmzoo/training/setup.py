@@ -167,7 +167,7 @@ def budget_of(recipe: Recipe) -> Budget:
     train = recipe.train
     return Budget(
         train.prompts, train.group_size, train.passes, train.minibatches, train.micro_batch,
-        train.rollout_batch, recipe.optimizer.max_grad_norm,
+        train.rollout_batch, recipe.optimizer.max_grad_norm, train.log_drift,
     )  # fmt: skip
 
 

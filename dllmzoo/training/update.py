@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from dllmzoo.errors import HealthError
-from dllmzoo.records import Estimate, Experience, Rollout, Units, Views, take
+from dllmzoo.records import Estimate, Experience, Key, Rollout, Units, Views, take
 from dllmzoo.scoring import replay, score
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def update(
-    method: Method, budget: Budget, learner: Learner, meter: Meter, seen: Experience, pass_: int,
+    method: Method, budget: Budget, learner: Learner, meter: Meter, seen: Experience, key: Key,
     rows: Tensor, *, fresh: bool,
 ) -> None:  # fmt: skip
     """Train the policy once on the given rows of a round's experience.
@@ -30,7 +30,7 @@ def update(
         learner: networks and optimiser.
         meter: takes the metrics.
         seen: the round's experience, read only.
-        pass_: which sweep over the round.
+        key: of this optimiser step; its pass is the sweep over the round.
         rows: whole groups of it.
         fresh: no optimiser step since the old policy was scored, so new = old exactly where they
             share views; saves a forward.
@@ -38,7 +38,7 @@ def update(
     Raises:
         HealthError: the loss or the gradient is not finite; the policy is left as it was.
     """
-    likelihood, loss = method.likelihood, method.loss
+    likelihood, loss, pass_ = method.likelihood, method.loss, key.pass_
     idle = len(rows) == 0  # another process holds all groups of this minibatch
     if idle:
         rows = rows.new_zeros(1)
@@ -72,7 +72,7 @@ def update(
         def pool(logprobs: tuple[Tensor, ...]) -> Estimate | None:
             return _anchor(method, logprobs, pass_, rows, anchors, rollout, advantage_BU)
 
-        units = Units.of(views, rollout, totals)
+        units = Units.of(views, rollout, totals, key=key)
         value, details = loss(
             estimate, pool(seen.old) if loss.needs_old else None, pool(seen.reference),
             advantage_BU, units,

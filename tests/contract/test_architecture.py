@@ -22,12 +22,13 @@ KINDS = {
     "tasks",
 }
 FLOORS = [
-    {"errors", "shapes", "records", "protocols"},
+    {"errors", "shapes", "records", "units", "protocols"},
     {"describe", "registry", "plugins"},
     {"zoo"},
     {"recipe"} | KINDS,
     {"scoring", "flops", "catalogue", "checks", "laws"},
     {"training", "report"},
+    {"lab"},
     {"cli"},
 ]
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dllmzoo.errors import HealthError
-from dllmzoo.records import Units
+from dllmzoo.records import Key, Units
 from dllmzoo.training.loop import collect, train
 from dllmzoo.training.meter import Meter
 from dllmzoo.training.update import step, update
@@ -28,6 +28,8 @@ METHODS = {
     "nonzero": {"loss": ("clipped_surrogate", {"kl": "none", "normaliser": "nonzero"})},
     "row": {"loss": ("clipped_surrogate", {"kl": "none", "normaliser": "row"})},
 }  # fmt: skip
+
+KEY = Key(3, 1, "loss/0")
 
 
 def trained(name, world=1, rounds=1, **changes):
@@ -127,7 +129,7 @@ def test_the_step_is_the_gradient_of_the_loss_by_direct_differentiation(name):
     expected, value = differentiated(made, parts, seen)
     before = flat(made.policy)
     sizes = budget(max_grad_norm=None)
-    update(parts, sizes, made, meter, seen, 0, torch.arange(16), fresh=True)
+    update(parts, sizes, made, meter, seen, KEY, torch.arange(16), fresh=True)
     torch.testing.assert_close(before - flat(made.policy), expected, rtol=0, atol=1e-10)
     row = meter.row()
     assert row["loss"] == pytest.approx(value, abs=1e-7)
@@ -141,7 +143,7 @@ def test_the_old_scores_as_leaf_give_the_step_of_a_fresh_scoring(name):
         parts, made = method(**METHODS[name]), learner(lr=1.0)
         meter = Meter(made.accelerator)
         seen = collect(parts, budget(), made, meter, 3, 1)
-        update(parts, budget(), made, meter, seen, 0, torch.arange(16), fresh=fresh)
+        update(parts, budget(), made, meter, seen, KEY, torch.arange(16), fresh=fresh)
         found.append(flat(made.policy))
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-10)
 
@@ -151,7 +153,7 @@ def test_only_the_policy_has_a_gradient_and_the_experience_none():
     before = flat(made.reference)
     meter = Meter(made.accelerator)
     seen = collect(parts, budget(), made, meter, 3, 1)
-    update(parts, budget(), made, meter, seen, 0, torch.arange(16), fresh=True)
+    update(parts, budget(), made, meter, seen, KEY, torch.arange(16), fresh=True)
     assert torch.equal(flat(made.reference), before)
     assert not seen.advantage_BA.requires_grad and not seen.old[0].requires_grad
     assert all(parameter.grad is None for parameter in made.reference.parameters())
