@@ -113,6 +113,9 @@ class MethodCard:
         paper: citation.
         arxiv: number.
         repository: of the authors' release.
+        summary: what the method is about, in a sentence or two.
+        equation: what it minimises, as LaTeX.
+        sockets: kind -> how its component is used, a sentence.
         parts: kind -> components that make up the method.
         recipes: shipped ones that follow it.
         same: what ours does exactly as the paper or the release.
@@ -127,6 +130,9 @@ class MethodCard:
     paper: str
     arxiv: str | None = None
     repository: str | None = None
+    summary: str = ""
+    equation: str = ""
+    sockets: dict[str, str] = field(default_factory=dict)
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict)
     recipes: tuple[str, ...] = ()
     same: tuple[str, ...] = ()
@@ -169,34 +175,36 @@ class DatasetCard:
 
 @dataclass(frozen=True)
 class ResultCard:
-    """A number that we measured, with the run it comes from.
+    """A table that we measured, with the command that makes it again.
 
     Args:
         name: kebab-case.
-        title: one line.
-        recipe: shipped recipe.
-        overrides: changes to it.
-        metric: key of metrics.jsonl.
-        before: seed -> value at round 0, in [0, 1].
-        after: seed -> value at the end.
-        minutes: wall time of one run.
+        title: one line: what was measured.
+        command: that made it.
+        recipes: shipped ones that the command runs.
         machine: cores or device.
+        minutes: wall time of the command.
         version: of the library.
-        run: where the run folder is kept.
+        seeds: that were run.
+        columns: heads of the table.
+        rows: cells, as many as there are columns.
+        verdicts: what the numbers say, a sentence each; also where a claim does not show.
+        figure: file in docs/assets/results/.
         notes: caveats.
     """
 
     name: str
     title: str
-    recipe: str
-    metric: str
-    overrides: tuple[str, ...] = ()
-    before: dict[str, float] = field(default_factory=dict)
-    after: dict[str, float] = field(default_factory=dict)
-    minutes: float | None = None
+    command: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | int | float | None, ...], ...]
+    recipes: tuple[str, ...] = ()
     machine: str | None = None
+    minutes: float | None = None
     version: str | None = None
-    run: str | None = None
+    seeds: tuple[int, ...] = ()
+    verdicts: tuple[str, ...] = ()
+    figure: str | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -119,11 +119,14 @@ class Likelihood(Protocol):
 
     `uses_steps`: needs a selector. `random`: plans differ between passes. `unit`: what a unit is.
     `shares_masks`: False makes old and reference score a plan of their own (purpose `old_views`).
-    `num_forwards`: views per sample; None = one per chosen step. `linear`: unweighted slots pooled
+    `num_forwards`: views per sample; None = one per chosen step, or without a selector one per
+    answer token. `linear`: unweighted slots pooled
     by a sum, which an exact KL needs.
 
     Where it applies: `num_draws`, independent draws D among the K views, draw d being the views
-    d*K/D and on; `needs_drafts`, it reads `Rollout.draft_BTN`; and a method
+    d*K/D and on; `needs_drafts`, it reads `Rollout.draft_BTN`; `reads_reveal`, it reads the order
+    of commits without a selector; `score_is_ratio` False, the two tensors of an estimate differ;
+    `max_tokens`, the longest answer; and a method
     `refine(views, old_logprob_BKL) -> Views`, called once a round for each plan with what the old
     policy scored: it may drop scored slots and set weights, which are then constants.
     """
@@ -144,7 +147,7 @@ class Likelihood(Protocol):
 
     @property
     def num_forwards(self) -> int | None:
-        """Views per sample and pass; None = one per chosen step."""
+        """Views per sample and pass; None = one per chosen step, or per answer token."""
         ...
 
     def plan(self, rollout: Rollout, steps: Steps | None, key: Key, num_passes: int) -> Views:
@@ -187,6 +190,9 @@ class Advantage(Protocol):
 
 class Loss(Protocol):
     """Estimates and advantages in, the scalar to minimise and metrics per unit out.
+
+    Where it applies: `uses_score` False, it differentiates the ratio and never reads the score;
+    `needs_branches`, it reads `Units.parent_BU`.
 
     `units`: units it makes sense for. `bounded_weight`: the largest weight a unit's score gradient
     can get relative to its advantage, as a law; None = unbounded.

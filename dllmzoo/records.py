@@ -203,7 +203,8 @@ class Views:
     Args:
         hide_BKL: bool, replaced by the mask token in the input.
         score_BKL: bool, contributes a log-prob; a view that scores nothing costs no forward.
-        weight_BKL: float32, multiplies a slot's log-prob inside its unit.
+        weight_BKL: float, multiplies a slot's log-prob inside its unit; float64 where rounding of
+            weights would show, cast to the log-probs' dtype when pooled.
         unit_BKL: int64, unit fed by the slot; meaningful where `score_BKL`.
         size_BU: float32, tokens the unit stands for (1, c_s, n_i or N); "per token" divides by it.
         weight_BU: float32, importance weight of the unit's TERM in the loss.

@@ -1,9 +1,9 @@
 """What the site reads from the code: component pages, catalogue, recipe keys, command line.
 
 A comment on a line of its own is replaced by a table: `<!-- registry:selector -->`,
-`<!-- catalogue:methods -->`, `<!-- section:train -->`, `<!-- commands -->`, ... Every registered
-component gets a page of its own, a plug-in's too: list its file under `extra: {plugins: [...]}`
-in mkdocs.yml.
+`<!-- catalogue:methods -->`, `<!-- results:NAME -->`, `<!-- section:train -->`,
+`<!-- commands -->`, ... Every registered component gets a page of its own, a plug-in's too: list
+its file under `extra: {plugins: [...]}` in mkdocs.yml.
 """
 
 import dataclasses
@@ -11,6 +11,7 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 from mkdocs.config.defaults import MkDocsConfig
@@ -19,7 +20,8 @@ from mkdocs.structure.pages import Page
 
 import dllmzoo
 from dllmzoo import ZOO
-from dllmzoo.catalogue import cards
+from dllmzoo.catalogue import ResultCard, cards
+from dllmzoo.catalogue import path as card_path
 from dllmzoo.describe import Info, Parameter, describe
 from dllmzoo.plugins import load_plugins
 from dllmzoo.recipe import sections
@@ -147,6 +149,8 @@ def section_table(name: str, page: Page, config: MkDocsConfig) -> str:
 
 def catalogue_cards(folder: str, page: Page, config: MkDocsConfig) -> str:
     """The cards of a folder of `registry/`: a heading each, facts as a table, remarks as lists."""
+    if folder == "results":
+        return results_table(None, page, config)
     parts = []
     for card in cards(folder):
         facts, lists = [], []
@@ -183,19 +187,32 @@ def published_table(_: str | None, page: Page, config: MkDocsConfig) -> str:
     return table(("method", "model", *tasks, "read in"), rows)
 
 
-def results_table(_: str | None, page: Page, config: MkDocsConfig) -> str:
-    """What we measured: mean over seeds before and after, with the range after."""
-    rows = []
-    for card in cards("results"):
-        after = list(card.after.values())
-        command = " ".join(["dllmzoo train", card.recipe, *card.overrides])
-        rows.append((
-            f"`{command}`", f"`{card.metric}`", _mean(card.before.values()), _mean(after),
-            f"{min(after):.3f} to {max(after):.3f}" if after else "", str(len(after)),
-            _cell(card.minutes), card.machine or "",
-        ))  # fmt: skip
-    heads = ("command", "metric", "before", "after", "range", "seeds", "minutes", "machine")
-    return table(heads, rows) if rows else "None yet."
+def results_table(name: str | None, page: Page, config: MkDocsConfig) -> str:
+    """A table that we measured, by the name of its card; without one, every table."""
+    found = {card.name: card for card in cards("results")}
+    if name is not None:
+        return result_block(found[card_path("results", name).stem], page)
+    blocks = [f"### {each}\n\n{result_block(card, page)}" for each, card in found.items()]
+    return "\n\n".join(blocks) or "None yet."
+
+
+def result_block(card: ResultCard, page: Page) -> str:
+    """Title, what the numbers say, the table, the figure, and how it was made."""
+    parts = [f"**{card.title}.**"]
+    parts += ["\n".join(f"- {sentence}" for sentence in card.verdicts)]
+    parts += [table(card.columns, ([_cell(cell) for cell in row] for row in card.rows))]
+    if card.figure:
+        parts.append(f"![{card.title}]({_relative(f'assets/results/{card.figure}', page)})")
+    facts = [
+        f"Made by `{card.command}`",
+        f"{card.minutes:g} minutes" if card.minutes is not None else "",
+        f"on {card.machine}" if card.machine else "",
+        f"seeds {_cell(card.seeds)}" if card.seeds else "",
+        f"dllmzoo {card.version}" if card.version else "",
+    ]
+    parts += [", ".join(filter(None, facts)) + "."]
+    parts += ["\n".join(f"- {note}" for note in card.notes)]
+    return "\n\n".join(filter(None, parts))
 
 
 def command_table(_: str | None, page: Page, config: MkDocsConfig) -> str:
@@ -205,10 +222,13 @@ def command_table(_: str | None, page: Page, config: MkDocsConfig) -> str:
     from dllmzoo.cli._app import _register_commands, app
 
     _register_commands()
-    group = typer.main.get_command(app)
-    parts = []
+    return "\n\n".join(_commands(typer.main.get_command(app), ""))
+
+
+def _commands(group: Any, above: str) -> Iterable[str]:
+    """Heading, help and table of every command, those of a group after it."""
     for name, command in sorted(group.commands.items()):
-        parts.append(f"### {name}\n\n{command.help or ''}")
+        yield f"### {above}{name}\n\n{command.help or ''}"
         rows = []
         for param in command.params:
             if param.name == "help":
@@ -218,8 +238,9 @@ def command_table(_: str | None, page: Page, config: MkDocsConfig) -> str:
             )
             rows.append((_codes(spelling) or f"`{param.name.upper()}`", param.help or ""))
         if rows:
-            parts.append(table(("argument", "meaning"), rows))
-    return "\n\n".join(parts)
+            yield table(("argument", "meaning"), rows)
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{above}{name} ")
 
 
 TABLES: dict[str, Callable[..., str]] = {
@@ -258,11 +279,6 @@ def recipes_by_part(folder: Path) -> dict[tuple[str, str], list[str]]:
 
 def _escape(cell: str) -> str:
     return re.sub(r"`[^`]*`|\|", lambda match: "\\|" if match[0] == "|" else match[0], cell)
-
-
-def _mean(values: Iterable[float]) -> str:
-    numbers = list(values)
-    return f"{sum(numbers) / len(numbers):.3f}" if numbers else ""
 
 
 def _link(kind: str, name: str, page: Page) -> str:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from dllmzoo.advantages._group import centred, group_std
+from dllmzoo.advantages._group import baselined
 from dllmzoo.records import Rewards, Rollout, Steps
 from dllmzoo.zoo import ADVANTAGES
 
@@ -43,10 +43,4 @@ class LeaveOneOut:
         round: int,
     ) -> Tensor:
         """advantage_BA with A = 1, float32, reward units; standard deviations if scaled."""
-        group_B = rollout.group_B
-        reward_B1 = rewards.total_X.to(group_B.device).unsqueeze(1)
-        counted_B1 = rewards.counted_X.to(group_B.device).unsqueeze(1)
-        advantage_B1 = centred(reward_B1, counted_B1, group_B, others=True)
-        if self.scale_by_std:
-            advantage_B1 = advantage_B1 / (group_std(reward_B1, counted_B1, group_B) + 1e-4)
-        return advantage_B1.float()
+        return baselined(rewards, rollout, others=True, scale_by_std=self.scale_by_std)

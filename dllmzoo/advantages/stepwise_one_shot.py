@@ -7,7 +7,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from dllmzoo.advantages._group import centred, grouped
+from dllmzoo.advantages._group import answer_rewards, centred, grouped
 from dllmzoo.errors import UsageError
 from dllmzoo.records import VALUE, Rewards, Rollout, Steps
 from dllmzoo.zoo import ADVANTAGES
@@ -36,6 +36,9 @@ class StepwiseOneShot:
     Args:
         weight: lambda, >= 0; share of the gain over the guess. 0 gives `group_relative`; the
             paper's scripts use 0.5.
+        growth: lambda over the denoising steps of an answer: `constant`, or `linear`, where step
+            s of T has $\lambda\,(s + 1)/T$. The paper lets it grow with the step and gives no
+            formula; its release keeps it constant.
         normalise: divide by 1 + lambda, so that lambda changes the mixture and not the scale.
         centre: b, what is subtracted from a guess: `rank`, the group's mean over guesses of the
             same rank k; `loo_rank`, that mean without the sample's own; `step`, the group's mean
@@ -59,6 +62,7 @@ class StepwiseOneShot:
     """
 
     weight: Annotated[float, Field(ge=0)] = 0.5
+    growth: Literal["constant", "linear"] = "constant"
     normalise: bool = True
     centre: Literal["rank", "own", "step", "loo_rank"] = "rank"
     reward_baseline: Literal["mean", "loo"] = "mean"
@@ -78,6 +82,8 @@ class StepwiseOneShot:
         "groups_sum_to_zero if standard_returns=true": "the gain over the guess keeps its mean, "
         "as in the release",
         "groups_sum_to_zero if centre=step": "means are over equal steps, sums over equal ranks",
+        "groups_sum_to_zero if growth=linear": "samples of one rank are at other steps, and so "
+        "have another lambda each",
         "shift if centre=own": "a constant added to every reward stays in the guesses",
     }
 
@@ -98,24 +104,31 @@ class StepwiseOneShot:
         group_B = rollout.group_B
         device = group_B.device
         start_BK, used_BK = steps.start_BK.to(device), steps.weight_BK.to(device) > 0
-        reward_B1 = rewards.total_X.to(device).double().unsqueeze(1)
-        counted_B1 = rewards.counted_X.to(device).unsqueeze(1)
+        reward_B1, counted_B1 = answer_rewards(rewards, rollout)
         guess_BK, known_BK = self._guesses(previews, used_BK & counted_B1)
 
         others = self.reward_baseline == "loo"
         gain_B1 = centred(reward_B1, counted_B1, group_B, others=others)
-        weight = (
-            self.weight * 0.5 ** (round // self.halve_every) if self.halve_every else self.weight
-        )
-        scale = 1 / (1 + weight) if self.normalise else 1.0
+        weight_BK = self._weights(start_BK, rollout.num_steps, round)
+        scale_BK = 1 / (1 + weight_BK) if self.normalise else torch.ones_like(weight_BK)
         if self.standard_returns:
             improvement_BK = torch.where(known_BK, reward_B1 - guess_BK, gain_B1)
-            advantage_BK = scale * gain_B1 + scale * weight * improvement_BK
+            advantage_BK = scale_BK * (gain_B1 + weight_BK * improvement_BK)
         else:
             surplus_BK = self._surplus(guess_BK, known_BK, start_BK, group_B)
-            whole = 1.0 if self.normalise else 1 + weight
-            advantage_BK = whole * gain_B1 - scale * weight * surplus_BK
+            whole_BK = torch.ones_like(weight_BK) if self.normalise else 1 + weight_BK
+            advantage_BK = whole_BK * gain_B1 - scale_BK * weight_BK * surplus_BK
         return torch.where(grouped(counted_B1, group_B), advantage_BK, 0).float()
+
+    def _weights(self, start_BK: Tensor, num_steps: int, round: int) -> Tensor:
+        """The lambda of each entry in this round, float64 (B, K)."""
+        weight = self.weight
+        if self.halve_every:
+            weight = weight * 0.5 ** (round // self.halve_every)
+        weight_BK = torch.full(start_BK.shape, weight, dtype=torch.float64, device=start_BK.device)
+        if self.growth == "linear":
+            weight_BK = weight_BK * (start_BK + 1).clamp(max=num_steps) / num_steps
+        return weight_BK
 
     def _guesses(self, previews: Rewards, counted_BK: Tensor) -> tuple[Tensor, Tensor]:
         """Mean reward of each state's guesses, and where there is one; float64 and bool (B, K)."""

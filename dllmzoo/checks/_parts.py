@@ -21,7 +21,9 @@ def check_parts(recipe: Recipe, found: Found) -> None:
         _selector(recipe, found)
     if found.sound("likelihood", "sampler"):
         _recording(recipe, found)
-    if found.sound("sampler", "selector", "likelihood", "advantage"):
+    if found.sound("likelihood", "sampler.answer_length"):
+        _length(recipe, found)
+    if found.sound("sampler", "selector", "likelihood", "advantage", "loss"):
         _sharing(recipe, found)
         _drafts(recipe, found)
     if found.sound("likelihood.unit", "advantage"):
@@ -51,7 +53,8 @@ def _selector(recipe: Recipe, found: Found) -> None:
 
 
 def _recording(recipe: Recipe, found: Found) -> None:
-    if _uses_steps(recipe) and not getattr(recipe.sampler, "records_steps", True):
+    reads = _uses_steps(recipe) or getattr(recipe.likelihood, "reads_reveal", False)
+    if reads and not getattr(recipe.sampler, "records_steps", True):
         found.add(
             "sampler",
             f"sampler {name_of(recipe.sampler)} records no denoising steps, which likelihood "
@@ -91,10 +94,25 @@ def _drafts(recipe: Recipe, found: Found) -> None:
             )
 
 
+def _length(recipe: Recipe, found: Found) -> None:
+    """An enumeration of masks that an answer may be too long for."""
+    limit, N = (
+        getattr(recipe.likelihood, "max_tokens", None),
+        getattr(recipe.sampler, "answer_length", 0),
+    )
+    if limit is not None and limit < N and getattr(recipe.sampler, "given", None) != "blanks":
+        found.add(
+            "likelihood",
+            f"likelihood {name_of(recipe.likelihood)} takes answers of at most {limit} tokens, and "
+            f"sampler {name_of(recipe.sampler)} writes up to {N}",
+            f"use sampler.answer_length: {limit} or less, or another likelihood such as elbo",
+        )
+
+
 def _sharing(recipe: Recipe, found: Found) -> None:
     """Trajectories that share steps: the tree, and who reads it."""
     leaves = getattr(recipe.sampler, "group_size", None)
-    for key in ("selector", "advantage"):
+    for key in ("selector", "advantage", "loss"):
         part = getattr(recipe, key)
         if getattr(part, "needs_branches", False) and leaves is None:
             found.add(
@@ -136,6 +154,15 @@ def _credit(recipe: Recipe, found: Found) -> None:
 
 def _units(recipe: Recipe, found: Found) -> None:
     loss, unit = recipe.loss, getattr(recipe.likelihood, "unit", "sequence")
+    apart = not getattr(recipe.likelihood, "score_is_ratio", True)
+    if apart and not getattr(loss, "uses_score", True):
+        others = _names(LOSSES, lambda cls: getattr(cls, "uses_score", True) is True)
+        found.add(
+            "loss",
+            f"loss {name_of(loss)} trains the ratio alone, and what likelihood "
+            f"{name_of(recipe.likelihood)} is about is its score: it would have no effect",
+            f"use a loss that trains the score: {others}; or likelihood elbo",
+        )
     units = getattr(loss, "units", None)
     if units is None or unit in units:
         return
@@ -168,8 +195,8 @@ def _reference(recipe: Recipe, found: Found) -> None:
     if needed and model.reference == "none":
         found.add(
             "model.reference",
-            f"loss {name_of(loss)} measures a KL to a reference policy, and reference is none",
-            "use reference: auto, or loss.kl_coef: 0",
+            f"loss {name_of(loss)} compares with a reference policy, and reference is none",
+            "use reference: auto" + (", or loss.kl_coef: 0" if hasattr(loss, "kl_coef") else ""),
         )
     if model.reference == "adapter" and model.lora is None:
         found.add(
@@ -219,14 +246,29 @@ def check_counts(recipe: Recipe, found: Found) -> None:
 
 
 def check_evaluation(recipe: Recipe, found: Found) -> None:
-    """Step counts of the evaluation that the sampler cannot run."""
-    sampler, evaluation = recipe.sampler, recipe.evaluate
-    if sampler is None:
+    """An evaluation that asks no model, or with step counts that its sampler cannot run."""
+    evaluation = recipe.evaluate
+    own = evaluation.sampler is not None
+    key = "evaluate.sampler" if own else "sampler"
+    sampler = evaluation.sampler if own else recipe.sampler
+    for each in ("sampler", "evaluate.sampler") if recipe.stage == "rl" else (key,):
+        _given(recipe, each, found)
+    broken = any(path.startswith("evaluate.sampler") for path in found.known)
+    if sampler is None or broken or not found.sound(key):
+        return
+    if getattr(sampler, "given", None) == "answers":
+        N = getattr(sampler, "answer_length", 128)
+        found.add(
+            key,
+            f"sampler {name_of(sampler)} hands out answers of the data, which say nothing about "
+            f"the model, and evaluation would use it",
+            f"add evaluate.sampler: {{name: low_confidence, answer_length: {N}, steps: ...}}",
+        )
         return
     wanted = [("evaluate.steps", evaluation.steps)]
     wanted += [("evaluate.also_steps", steps) for steps in evaluation.also_steps]
     for path, steps in wanted:
-        if steps is None or not found.sound(path, "sampler"):
+        if steps is None or not found.sound(path):
             continue
         if not is_dataclass(sampler) or "steps" not in {each.name for each in fields(sampler)}:
             found.add(path, f"sampler {name_of(sampler)} takes no steps", "remove the key")
@@ -237,6 +279,25 @@ def check_evaluation(recipe: Recipe, found: Found) -> None:
             said = getattr(error, "errors", lambda: [])()
             reason = said[0].get("ctx", {}).get("error", said[0]["msg"]) if said else error
             found.add(path, f"the sampler cannot take {steps} steps: {reason}")
+
+
+def _given(recipe: Recipe, key: str, found: Found) -> None:
+    """A sampler that is given answers, and the task that gives them."""
+    sampler = recipe.sampler if key == "sampler" else recipe.evaluate.sampler
+    kind = getattr(sampler, "given", None)
+    if kind is None or recipe.task is None or not found.sound(key, "task"):
+        return
+    method = "given_blanks" if kind == "blanks" else "given"
+    able = hasattr(recipe.task, "given") or hasattr(recipe.task, method)
+    if not able or kind not in getattr(recipe.task, "gives", (kind,)):
+        option = "infill: COLUMN" if kind == "blanks" else "answers: [COLUMN, COLUMN]"
+        found.add(
+            "task",
+            f"sampler {name_of(sampler)} is given {kind} with every prompt, and task "
+            f"{name_of(recipe.task)} gives none",
+            f"use task: {{name: records, {option}, ...}}, sudoku, or one of your own with the "
+            f"method `{method}(example, key, sample)`",
+        )
 
 
 def _uses_steps(recipe: Recipe) -> bool:

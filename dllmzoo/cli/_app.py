@@ -16,7 +16,8 @@ from dllmzoo.cli._kinds import guess
 from dllmzoo.errors import DllmzooError
 
 COMMANDS = (
-    "train", "evaluate", "generate", "export", "listing", "show", "check", "new", "env",
+    "train", "evaluate", "generate", "export", "sweep", "lab", "listing", "show", "check", "new",
+    "env",
 )  # fmt: skip
 """Modules that hold the commands, in the order of the help."""
 

@@ -154,6 +154,19 @@ def best_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
+def sampler_of(recipe: Recipe, changes: Sequence[str]) -> Any:
+    """The sampler of evaluations; the recipe's `sampler` where the user has just changed that one.
+
+    Raises:
+        UsageError: it asks no model.
+    """
+    from dllmzoo.training.evaluate import evaluator
+
+    if any(word.startswith(("sampler=", "sampler.")) for word in changes):
+        recipe = replace(recipe, evaluate=replace(recipe.evaluate, sampler=None))
+    return evaluator(recipe)
+
+
 def changed(sampler: Any, **options: Any) -> Any:
     """The sampler with other options; those of value None stay.
 

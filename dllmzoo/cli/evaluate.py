@@ -85,8 +85,9 @@ def evaluate_model(
     if file.exists() and not overwrite:
         raise UsageError(f"{file} is there already; replace it with --overwrite")
     result, sampler = answer(
-        source, recipe, examples=examples, steps=steps, batch=batch, dtype=dtype
-    )
+        source, recipe, policies.sampler_of(recipe, changes), examples=examples, steps=steps,
+        batch=batch, dtype=dtype,
+    )  # fmt: skip
     if not out.is_main_process():
         return
     ratios = recipe.task.metrics(result.texts, result.examples)
@@ -101,14 +102,14 @@ def evaluate_model(
 
 
 def answer(
-    source: policies.Source, recipe: Recipe, *, examples: int | None, steps: int | None,
-    batch: int | None, dtype: str | None,
+    source: policies.Source, recipe: Recipe, sampler: Any, *, examples: int | None,
+    steps: int | None, batch: int | None, dtype: str | None,
 ) -> tuple[Evaluation, Any]:  # fmt: skip
     """Every example answered once, by all processes together, and the sampler that did it."""
     from dllmzoo.training.evaluate import evaluate, greedy
 
     options = recipe.evaluate
-    sampler = policies.changed(greedy(recipe.sampler), steps=steps or options.steps)
+    sampler = policies.changed(greedy(sampler), steps=steps or options.steps)
     held_out = recipe.task.test(examples or options.examples)
     if not held_out:
         raise UsageError("the task has no held-out examples")
@@ -239,10 +240,10 @@ def warn_of_other_settings(source: policies.Source, sampler: Any) -> None:
         return
     from dllmzoo.recipe import load
     from dllmzoo.recipe.plain import plain_part
-    from dllmzoo.training.evaluate import greedy
+    from dllmzoo.training.evaluate import evaluator, greedy
 
     own = load(source.run / policies.RECIPE_FILE)
-    before = plain_part(policies.changed(greedy(own.sampler), steps=own.evaluate.steps))
+    before = plain_part(policies.changed(greedy(evaluator(own)), steps=own.evaluate.steps))
     after = plain_part(sampler)
     for name in sorted({*before, *after}):
         if before.get(name) != after.get(name):

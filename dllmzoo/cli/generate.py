@@ -92,16 +92,17 @@ def generate_answers(
     texts = read_prompts(prompts or [])
     made = recipe_of(source, recipe, change or [], own_prompts=bool(texts))
     sampler = policies.changed(
-        made.sampler, temperature=temperature, steps=steps, answer_length=length
-    )
-    asked: list[Any] = list(texts) or [made.task.prompt(example) for example in made.task.test(1)]
+        policies.sampler_of(made, change or []),
+        temperature=temperature, steps=steps, answer_length=length,
+    )  # fmt: skip
     policy, codec = policies.load_policy(source, dtype or made.model.dtype)
-    if not texts or raw or not getattr(codec.tokenizer, "chat_template", None):
-        messages = asked
+    chat = not raw and getattr(codec.tokenizer, "chat_template", None)
+    if not texts:
+        asked, task = list(made.task.test(1)), made.task
     else:
-        messages = [[{"role": "user", "content": text}] for text in asked]
+        asked, task = list(texts), _AsGiven(blanks(codec) if fills_blanks(sampler) else (), chat)
     answers = [
-        answer(policy, codec, sampler, message, seed, i) for i, message in enumerate(messages)
+        answer(policy, codec, sampler, task, example, seed, i) for i, example in enumerate(asked)
     ]
     if as_json:
         out.say_json([shown(each, trace) for each in answers])
@@ -138,34 +139,64 @@ def recipe_of(
     return load(policies.bare_recipe(source.weights), changes)
 
 
-def answer(policy: Any, codec: Codec, sampler: Any, prompt: Any, seed: int, number: int) -> Answer:
-    """One prompt answered; `number` gives every prompt random numbers of its own."""
+def fills_blanks(sampler: Any) -> bool:
+    """Whether the sampler fills blanks in a given text."""
+    return getattr(sampler, "given", None) == "blanks"
+
+
+def blanks(codec: Codec) -> tuple[str, ...]:
+    """How a prompt may spell a blank."""
+    from dllmzoo.tasks._given import BLANK
+
+    return BLANK, codec.mask_text
+
+
+def answer(
+    policy: Any, codec: Codec, sampler: Any, task: Any, example: Any, seed: int, number: int
+) -> Answer:
+    """One example answered; `number` gives every one random numbers of its own.
+
+    Where the sampler fills blanks, the text of an answer is the whole text.
+    """
     from dataclasses import replace
 
     import torch
 
     from dllmzoo.records import Key
 
-    length = sampler.answer_length
-    rows = codec.prompts(_AsGiven(), [prompt], 1, answer_length=length)  # type: ignore[arg-type]
-    if not rows.tokens_BL.shape[1]:
-        raise UsageError(f"the tokenizer makes no token of the prompt {prompt!r}")
+    length, key = sampler.answer_length, Key(seed, 0, "generate")
+    rows = codec.prompts(task, [example], 1, answer_length=length)
+    if not rows.tokens_BL.shape[1] and not fills_blanks(sampler):
+        raise UsageError(f"the tokenizer makes no token of the prompt {example!r}")
     rows = replace(rows, sample_B=torch.full_like(rows.sample_B, number))
+    rows = codec.with_given(rows, task, sampler, key.sub("given"))
     with torch.no_grad():
-        rollout = sampler(policy.eval(), rows, Key(seed, 0, "generate"))
+        rollout = sampler(policy.eval(), rows, key)
     text = codec.texts(rollout.tokens_BL[:, -length:])[0]
     read = codec.tokenizer.decode(rows.tokens_BL[0].tolist(), skip_special_tokens=False)
+    if isinstance(task, _AsGiven) and task.blanks:
+        text = task.prompt(example) + text
     return Answer(read, text, trace_of(rollout, codec))
 
 
 def trace_of(rollout: Rollout, codec: Codec) -> list[tuple[int, str]]:
-    """The canvas of the only row after each step that committed something."""
-    slots = rollout.answer_BL[0]
-    reveal = rollout.reveal_BL[0][slots].tolist()
-    words = [codec.tokenizer.decode([token]) for token in rollout.tokens_BL[0][slots].tolist()]
+    """The answer of the only row after each step that committed something."""
+    import torch
+
+    N = rollout.sampler.answer_length
+    reveal = rollout.reveal_BL[0][rollout.answer_BL[0]].tolist()
+    steps = sorted({step for step in reveal if step >= 0})
+    after_BK = torch.tensor([steps], device=rollout.tokens_BL.device) + 1
+    shown = rollout.draft_before(after_BK)
+    shown = rollout.tokens_BL[:, None].expand(-1, len(steps), -1) if shown is None else shown
+    hidden = rollout.hidden_before(after_BK)
     return [
-        (step, "".join(w if 0 <= r <= step else HIDDEN for w, r in zip(words, reveal, strict=True)))
-        for step in sorted({r for r in reveal if r >= 0})
+        (
+            step,
+            "".join(HIDDEN if mask else codec.tokenizer.decode([token]) for token, mask in pairs),
+        )
+        for k, step in enumerate(steps)
+        for pairs in [zip(shown[0, k, -N:].tolist(), hidden[0, k, -N:].tolist(), strict=True)]
     ]
 
 
@@ -189,8 +220,31 @@ def say(each: Answer, *, trace: bool, head: bool) -> None:
     out.say(each.text)
 
 
+@dataclass(frozen=True)
 class _AsGiven:
-    """A task whose examples are prompts."""
+    """A task whose examples are prompts; with blanks, what stands before the first is the prompt.
 
-    def prompt(self, example: Any) -> Any:
-        return example
+    Args:
+        blanks: how a blank may be spelled; nothing = prompts are answered, not filled in.
+        chat: whether a prompt is a user's message.
+    """
+
+    blanks: tuple[str, ...] = ()
+    chat: Any = None
+
+    def prompt(self, example: str) -> Any:
+        if self.blanks:
+            return example[: self._first(example)]
+        return [{"role": "user", "content": example}] if self.chat else example
+
+    def given_blanks(self, example: str, key: Any, sample: int) -> str:
+        return example[self._first(example) :]
+
+    def _first(self, example: str) -> int:
+        places = [place for blank in self.blanks if (place := example.find(blank)) >= 0]
+        if not places:
+            raise UsageError(
+                f"the sampler fills blanks, and the prompt {example!r} has none; write "
+                f"{self.blanks[0]} for each token to fill in, or --set sampler=low_confidence"
+            )
+        return min(places)

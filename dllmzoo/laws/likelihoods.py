@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from dllmzoo.laws import inputs, toy
+from dllmzoo.laws import inputs, toy, trajectories
 from dllmzoo.laws.case import Case
 from dllmzoo.laws.law import (
     Report,
@@ -19,83 +18,27 @@ from dllmzoo.laws.law import (
     untouched_global_generator,
 )
 from dllmzoo.laws.network import ToyDenoiser
-from dllmzoo.records import Rollout, Steps, Views, take
+from dllmzoo.laws.planned import (
+    FIELDS,
+    OPTIONAL,
+    Likelihood,
+    Planned,
+    at_temperature_one,
+    equal_views,
+    many_rows,
+    plan,
+    planned,
+    some_rollout,
+    some_steps,
+    stored,
+)
+from dllmzoo.records import Units, take
 from dllmzoo.scoring import score
-
-Likelihood = Any
-FIELDS = (
-    "hide_BKL", "score_BKL", "weight_BKL", "unit_BKL", "size_BU", "weight_BU", "column_BU",
-)  # fmt: skip
 
 
 def check_likelihood(part: Any, *, cases: int = 20, seed: int = 0) -> Report:
     """Hold a likelihood (a class or an instance) to every law of likelihoods; see `law.check`."""
     return check("likelihood", part, cases=cases, seed=seed)
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A rollout, the steps chosen in it, and the views planned for them."""
-
-    rollout: Rollout
-    steps: Steps | None
-    views: Views
-
-    def rows(self, rows: Tensor) -> Planned:
-        """The same for some rows."""
-        steps = None if self.steps is None else take(self.steps, rows)
-        return Planned(take(self.rollout, rows), steps, take(self.views, rows))
-
-    def ones_BU(self) -> Tensor:
-        """A positive advantage for every unit."""
-        return torch.ones_like(self.views.size_BU)
-
-
-def plan(
-    likelihood: Likelihood, rollout: Rollout, steps: Steps | None, case: Case, pass_: int = 0
-) -> Planned:
-    """The views of one pass; `steps` are passed only to a likelihood that uses them."""
-    steps = steps if likelihood.uses_steps else None
-    views = likelihood.plan(rollout, steps, case.key("views", pass_), 3)
-    return Planned(rollout, steps, views)
-
-
-def planned(likelihood: Likelihood, case: Case, pass_: int = 0) -> Planned:
-    """A random rollout, random steps of it, and the plan."""
-    rollout = inputs.rollout(case, complete=case.truth("complete"))
-    return plan(likelihood, rollout, some_steps(rollout, case), case, pass_)
-
-
-def some_steps(rollout: Rollout, case: Case) -> Steps:
-    """All steps, or distinct ones in random order with some unused entries."""
-    steps = inputs.every_step(rollout)
-    if case.truth("every step"):
-        return steps
-    kept = case.order("steps", rollout.num_steps)[: case.integer("kept", 1, rollout.num_steps)]
-    weight_BK = steps.weight_BK[:, kept] * case.among("step weight", (1.0, 1.0, 2.5))
-    return Steps(steps.start_BK[:, kept], steps.stop_BK[:, kept], weight_BK)
-
-
-def at_temperature_one(likelihood: Likelihood) -> Likelihood:
-    """The same likelihood with the temperature of the rollout."""
-    return (
-        replace(likelihood, temperature=None) if hasattr(likelihood, "temperature") else likelihood
-    )
-
-
-def equal_views(found: Views, expected: Views, what: str, skip: int = 0) -> None:
-    """Refute the law unless two plans are alike, leaving out `skip` columns of padding."""
-    for name in FIELDS[:3]:
-        value_BKL, other_BKL = getattr(found, name)[..., skip:], getattr(expected, name)
-        scored = found.score_BKL[..., skip:] if name == "weight_BKL" else None
-        if scored is not None:
-            value_BKL, other_BKL = value_BKL * scored, other_BKL * expected.score_BKL
-        same(value_BKL, other_BKL, f"{name} {what}")
-    require(
-        (found.temperature, found.layout, found.context)
-        == (expected.temperature, expected.layout, expected.context),
-        f"temperature or layout {what}",
-    )
 
 
 @law("likelihood")
@@ -109,6 +52,10 @@ def well_formed(likelihood: Likelihood, case: Case) -> None:
         shape = (B, K, L) if name.endswith("BKL") else (B, U)
         found = tuple(getattr(views, name).shape)
         require(found == shape, f"{name} has shape {found}, expected {shape}")
+    for name in OPTIONAL:
+        if getattr(views, name) is not None:
+            shape, found = (B, K, L) if name.endswith("BKL") else (B, U), getattr(views, name).shape
+            require(tuple(found) == shape, f"{name} has shape {tuple(found)}, expected {shape}")
     real_BKL = rollout.attend_BL.unsqueeze(1)
     require(not (views.hide_BKL & ~real_BKL).any(), "padding is hidden")
     answer_BKL = rollout.answer_BL.unsqueeze(1)
@@ -124,18 +71,22 @@ def well_formed(likelihood: Likelihood, case: Case) -> None:
     require(((column >= 0) & (column < columns)).all(), f"columns outside [0, {columns})")
     limit = likelihood.num_forwards
     require(limit is None or limit >= K, f"{K} views, but num_forwards says {limit}")
+    draws = getattr(likelihood, "num_draws", 1)
+    require(draws >= 1 and K % draws == 0, f"{draws} draws cannot share {K} views evenly")
 
 
 @law("likelihood")
 def total_nats(likelihood: Likelihood, case: Case) -> None:
     """An estimate is in total nats: if each token has -1 nat, a unit of n tokens has mean -n."""
     rows = 60 + 40 * case.size
-    done = _many_rows(likelihood, case, rows)
+    done = many_rows(likelihood, case, rows)
     logprob_BKL = -done.views.score_BKL.float()
     found = likelihood.pool(logprob_BKL, done.views, done.rollout, done.ones_BU())
-    live_BU = done.views.live_BU
+    counts_BU = done.views.live_BU
+    if likelihood.unit in ("sequence", "view"):
+        counts_BU = done.views.size_BU > 0  # a mask that hides nothing counts as 0 nats
     for name in ("score_BU", "ratio_BU"):
-        share = (getattr(found, name) / done.views.size_BU.clamp(min=1))[live_BU].double()
+        share = (getattr(found, name) / done.views.size_BU.clamp(min=1))[counts_BU].double()
         _mean_is(share, -1.0, f"nats per token of {name}")
 
 
@@ -206,12 +157,110 @@ def gradient_only_where_scored(likelihood: Likelihood, case: Case) -> None:
     scored_BKL = done.views.score_BKL
     leaf_BKL = -case.uniform("logprob", *scored_BKL.shape, low=0.1) * scored_BKL
     leaf_BKL.requires_grad_()
-    found = likelihood.pool(leaf_BKL, done.views, done.rollout, done.ones_BU())
-    (grad_BKL,) = torch.autograd.grad(found.score_BU.sum(), leaf_BKL)
-    require(grad_BKL.isfinite().all(), "the gradient is not finite")
-    require(not grad_BKL[~scored_BKL].any(), "a slot that is not scored has a gradient")
+    for sign in (-1.0, 1.0):
+        found = likelihood.pool(leaf_BKL, done.views, done.rollout, sign * done.ones_BU())
+        (grad_BKL,) = torch.autograd.grad(found.score_BU.sum(), leaf_BKL)
+        require(grad_BKL.isfinite().all(), "the gradient is not finite")
+        require(not grad_BKL[~scored_BKL].any(), "a slot that is not scored has a gradient")
     fed_BK = scored_BKL.any(2)
     require((grad_BKL.abs().sum(2)[fed_BK] > 0).all(), "a view that is scored has no gradient")
+
+
+@law("likelihood")
+def only_log_probs_carry_gradient(likelihood: Likelihood, case: Case) -> None:
+    """Without gradient in the log-probs an estimate has none, whatever the advantages carry."""
+    done = planned(likelihood, case)
+    logprob_BKL = -case.uniform("logprob", *done.views.score_BKL.shape) * done.views.score_BKL
+    advantage_BU = case.normal("advantage", *done.views.size_BU.shape).requires_grad_()
+    found = likelihood.pool(logprob_BKL, done.views, done.rollout, advantage_BU)
+    for name in ("score_BU", "ratio_BU"):
+        require(not getattr(found, name).requires_grad, f"{name} carries gradient of its own")
+
+
+@law("likelihood")
+def given_slots_stand(likelihood: Likelihood, case: Case) -> None:
+    """Slots of the answer that were given with the prompt are never hidden or scored."""
+    rollout = stored(likelihood, trajectories.with_given_slots(inputs.rollout(case), case), case)
+    views = plan(likelihood, rollout, some_steps(rollout, case), case).views
+    N = rollout.sampler.answer_length
+    given_BKN = ~rollout.answer_BL[:, None, -N:]
+    require(not (views.hide_BKL[..., -N:] & given_BKN).any(), "a given slot is hidden")
+    require(not (views.score_BKL[..., -N:] & given_BKN).any(), "a given slot is scored")
+
+
+def _has_temperature(likelihood: Likelihood) -> str | None:
+    return None if hasattr(likelihood, "temperature") else "it has no temperature to be set"
+
+
+@law("likelihood", _has_temperature)
+def temperature(likelihood: Likelihood, case: Case) -> None:
+    """Log-probs have the temperature that the likelihood is given, or else the rollout's."""
+    done = planned(likelihood, case)
+    expected = likelihood.temperature or done.rollout.temperature
+    require(
+        done.views.temperature == expected,
+        f"temperature {done.views.temperature}, expected {expected}",
+    )
+
+
+def _draws(likelihood: Likelihood) -> str | None:
+    if getattr(likelihood, "num_draws", 1) > 1:
+        return None
+    return "it has no independent draws to measure its spread by"
+
+
+@law("likelihood", _draws)
+def weights_give_the_ratio(likelihood: Likelihood, case: Case) -> None:
+    """The ratio is the weighted sum of log-probs, so that its spread over draws can be measured."""
+    done = planned(likelihood, case)
+    logprob_BKL = -case.uniform("logprob", *done.views.score_BKL.shape) * done.views.score_BKL
+    advantage_BU = case.normal("advantage", *done.views.size_BU.shape)
+    found = likelihood.pool(logprob_BKL, done.views, done.rollout, advantage_BU)
+    expected = done.views.total(done.views.weight_BKL * logprob_BKL)
+    same(found.ratio_BU, expected, "ratio", 1e-5)
+
+
+def _refines(likelihood: Likelihood) -> str | None:
+    return None if hasattr(likelihood, "refine") else "it leaves its plans as they are"
+
+
+@law("likelihood", _refines)
+def refine_only_drops(likelihood: Likelihood, case: Case) -> None:
+    """Refining a plan only drops scored slots and sets weights, which are constants >= 0."""
+    done = planned(likelihood, case)
+    old_BKL = _old(done, case).requires_grad_()
+    found = likelihood.refine(done.views, old_BKL)
+    require(not (found.score_BKL & ~done.views.score_BKL).any(), "refining scores a slot anew")
+    for name in ("hide_BKL", "unit_BKL", "size_BU", "column_BU", *OPTIONAL):
+        value, before = getattr(found, name), getattr(done.views, name)
+        require((value is None) == (before is None), f"refining adds or removes {name}")
+        if value is not None:
+            same(value, before, f"{name} after refining")
+    require(found.temperature == done.views.temperature, "refining changes the temperature")
+    for name in ("weight_BU", "weight_BKL"):
+        value = getattr(found, name)
+        require(not value.requires_grad, f"{name} carries gradient of the old policy")
+        require(value.isfinite().all() and (value >= 0).all(), f"{name} is negative or not finite")
+
+
+@law("likelihood", _refines)
+def refine_row_by_row(likelihood: Likelihood, case: Case) -> None:
+    """What refining does to a row does not depend on the other rows or on their order."""
+    done = planned(likelihood, case)
+    old_BKL = _old(done, case)
+    whole = likelihood.refine(done.views, old_BKL)
+    order = case.order("rows", len(old_BKL))
+    rows = order[: case.integer("kept rows", 1, len(order))]
+    part, expected = likelihood.refine(take(done.views, rows), old_BKL[rows]), take(whole, rows)
+    equal_views(part, expected, f"refined, of rows {rows.tolist()}")
+    same(part.weight_BU, expected.weight_BU, "weight_BU refined, of some rows")
+
+
+def _old(done: Planned, case: Case) -> Tensor:
+    """Log-probs of an old policy, some of them very low."""
+    scale = case.among("old scale", (0.5, 3.0, 200.0))
+    old_BKL = -case.uniform("old", *done.views.score_BKL.shape, high=scale)
+    return torch.where(done.views.score_BKL, old_BKL, 0)
 
 
 def _shares(likelihood: Likelihood) -> str | None:
@@ -243,9 +292,11 @@ def _scores_a_trajectory(likelihood: Likelihood) -> str | None:
 
 @law("likelihood", _scores_a_trajectory)
 def each_slot_once(likelihood: Likelihood, case: Case) -> None:
-    """With all steps chosen, each valid committed slot is scored in one view, others in none."""
-    rollout = inputs.rollout(case, complete=case.truth("complete"))
-    done = plan(likelihood, rollout, inputs.every_step(rollout), case)
+    """If spans cover all steps, each valid committed slot is scored in one view, others in none."""
+    rollout = some_rollout(likelihood, case)
+    single = case.truth("single steps")
+    steps = inputs.every_step(rollout) if single else trajectories.spans(rollout, case)
+    done = plan(likelihood, rollout, steps, case)
     count_BL = done.views.score_BKL.sum(1)
     committed_BL = rollout.reveal_BL >= 0
     valid_BL = committed_BL & rollout.valid_BL
@@ -259,10 +310,33 @@ def equals_enumeration(likelihood: Likelihood, case: Case) -> None:
     counts = case.among("counts", ((1, 1, 1), (2, 1), (1, 0, 2), (3,)))
     policy = toy.TableDenoiser(seed=case.seed)
     rollout = toy.trajectories(counts)
+    rollout = stored(likelihood, rollout, case, remask=False, words=1)
     done = plan(at_temperature_one(likelihood), rollout, inputs.every_step(rollout), case)
     found = _pooled(likelihood, policy, done)
     total_B = torch.where(done.views.live_BU, found, 0).sum(1)
     same(total_B, toy.chain_logprob(policy, rollout), f"log-prob of steps {counts}", 1e-6)
+
+
+@law("likelihood", _scores_a_trajectory)
+def parents_share_a_state(likelihood: Likelihood, case: Case) -> None:
+    """Units with one parent start from one state: the same is hidden, the same is shown."""
+    rollout = trajectories.with_shared_steps(inputs.rollout(case), case)
+    rollout = stored(likelihood, rollout, case, remask=False)
+    done = plan(likelihood, rollout, trajectories.spans(rollout, case), case)
+    parent_BU, live_BU = done.views.parent_BU, done.views.live_BU
+    if parent_BU is None:
+        return
+    shown_BKL = done.views.shown_BKL
+    if shown_BKL is None:
+        shown_BKL = rollout.tokens_BL.unsqueeze(1).expand(done.views.hide_BKL.shape)
+    state_BKL = shown_BKL.masked_fill(done.views.hide_BKL, -1)
+    state_BKL = state_BKL.masked_fill(~rollout.answer_BL.unsqueeze(1), 0)
+    b, u = live_BU.nonzero(as_tuple=True)
+    state = state_BKL[b, Units.of(done.views, rollout).row_BU[b, u]]
+    state = torch.cat([rollout.group_B[b].unsqueeze(1), state], 1)
+    for number in parent_BU[b, u].unique():
+        states = state[parent_BU[b, u] == number].unique(dim=0)
+        require(len(states) == 1, f"units of parent {int(number)} start from different states")
 
 
 def _estimates_an_answer(likelihood: Likelihood) -> str | None:
@@ -284,7 +358,7 @@ def unbiased(likelihood: Likelihood, case: Case) -> None:
     found = torch.where(done.views.live_BU, _pooled(likelihood, policy, done), 0)
     total_B = found.sum(1)
     if likelihood.unit == "view":
-        total_B = total_B / done.views.live_BU.sum(1)
+        total_B = total_B / found.shape[1]
     _mean_is(total_B, toy.elbo(policy, tokens_N).item(), f"log-prob of {tokens_N.tolist()}")
 
 
@@ -293,17 +367,10 @@ def _pooled(likelihood: Likelihood, policy: toy.TableDenoiser, done: Planned) ->
     return likelihood.pool(logprob_BKL, done.views, done.rollout, done.ones_BU()).score_BU.detach()
 
 
-def _many_rows(likelihood: Likelihood, case: Case, rows: int) -> Planned:
-    """A plan of many independent rows of ragged valid length."""
-    N = case.integer("answer length", 2, 8)
-    tokens_BN = case.integers("tokens", 0, inputs.END_ID, rows, N)
-    reveal_BN = case.integers("reveal", 0, 2, rows, N)
-    rollout = inputs.played(tokens_BN, reveal_BN, num_steps=3)
-    return plan(likelihood, rollout, inputs.every_step(rollout), case)
-
-
 def _mean_is(sample: Tensor, expected: float, what: str) -> None:
     """Refute the law if the mean of independent draws is 5 standard errors from what it must be."""
+    if len(sample) < 2:
+        return  # no spread to judge it by
     error = 5 * float(sample.std()) / len(sample) ** 0.5 + 1e-5
     mean = float(sample.mean())
     require(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,10 +12,20 @@ from torch import Tensor
 from dllmzoo.laws import inputs
 from dllmzoo.laws.case import Case
 from dllmzoo.laws.law import LawError, Report, check, law, require, same
-from dllmzoo.protocols import Unit
-from dllmzoo.records import Estimate, Normaliser, Units
+from dllmzoo.laws.optimiser_step import (
+    Loss,
+    Step,
+    gradient,
+    in_a_run,
+    share,
+    step,
+    unit_kind,
+    value,
+    with_totals,
+    without_kl,
+)
+from dllmzoo.records import Normaliser, Units, take
 
-Loss = Any
 NORMALISERS: tuple[Normaliser, ...] = Normaliser.__args__
 LENGTHS = ("none", "token", "canvas")
 
@@ -22,80 +33,6 @@ LENGTHS = ("none", "token", "canvas")
 def check_loss(part: Any, *, cases: int = 20, seed: int = 0) -> Report:
     """Hold a loss (a class or an instance) to every law of losses; see `law.check`."""
     return check("loss", part, cases=cases, seed=seed)
-
-
-@dataclass(frozen=True)
-class Step:
-    """Facts and numbers of one optimiser step; log-probs in total nats, float64."""
-
-    units: Units
-    new_BU: Tensor
-    old_BU: Tensor
-    advantage_BU: Tensor
-
-
-def unit_kind(loss: Loss, case: Case) -> Unit:
-    """A kind of unit the loss makes sense for; sequences where it mixes the units of a row."""
-    if getattr(loss, "ratio_level", "unit") == "sequence":
-        return "sequence"
-    return case.among("unit", sorted(loss.units))
-
-
-def step(loss: Loss, case: Case, *, moved: float = 0.0) -> Step:
-    """Random units of groups, log-probs of the old policy, and of one that moved away from it."""
-    facts = inputs.units_of_kind(case, unit_kind(loss, case))
-    shape = facts.live_BU.shape
-    old_BU = -case.uniform("old", *shape, low=0.1, high=4.0).double() * facts.size_BU
-    new_BU = old_BU + case.normal("moved", *shape, scale=moved).double()
-    advantage_BU = case.normal("advantage", *shape) + 0.01
-    return Step(with_totals(facts, advantage_BU), new_BU, old_BU, advantage_BU)
-
-
-def with_totals(facts: Units, advantage_BU: Tensor) -> Units:
-    """The same facts, counting the sequences whose advantage is not 0."""
-    nonzero = float((advantage_BU != 0).any(1).sum())
-    return replace(facts, totals={**facts.totals, "nonzero": nonzero})
-
-
-def without_kl(loss: Loss) -> Loss:
-    """The same loss without its KL, where it has one."""
-    return replace(loss, kl="none") if hasattr(loss, "kl") else loss
-
-
-def value(
-    loss: Loss, new_BU: Tensor, old_BU: Tensor, advantage_BU: Tensor, units: Units, *,
-    reference_BU: Tensor | None = None, exact_kl_BU: Tensor | None = None,
-) -> tuple[Tensor, Any]:  # fmt: skip
-    """Scalar and metrics; old and reference are given only where the loss needs them."""
-    reference_BU = old_BU if reference_BU is None else reference_BU
-    if loss.needs_exact_kl and exact_kl_BU is None:
-        exact_kl_BU = torch.zeros_like(old_BU)
-    return loss(
-        Estimate(new_BU, new_BU, exact_kl_BU),
-        inputs.estimate(old_BU) if loss.needs_old else None,
-        inputs.estimate(reference_BU) if loss.needs_reference else None,
-        advantage_BU, units,
-    )  # fmt: skip
-
-
-def gradient(
-    loss: Loss, new_BU: Tensor, old_BU: Tensor, advantage_BU: Tensor, units: Units
-) -> tuple[Tensor, Tensor]:
-    """Value and gradient in the log-probs of the new policy; 0 where it does not depend on them."""
-    leaf_BU = new_BU.clone().requires_grad_()
-    scalar, _ = value(loss, leaf_BU, old_BU, advantage_BU, units)
-    if not scalar.requires_grad:
-        return scalar, torch.zeros_like(leaf_BU)
-    (grad_BU,) = torch.autograd.grad(scalar, leaf_BU, allow_unused=True)
-    return scalar.detach(), torch.zeros_like(leaf_BU) if grad_BU is None else grad_BU
-
-
-def share(units: Units, how: Normaliser, length: str) -> Tensor:
-    """Weight of each unit's log-prob in `units.mean` of log-probs divided by a length, (B, U)."""
-    leaf_BU = torch.zeros(units.live_BU.shape, dtype=torch.float64, requires_grad=True)
-    divisor_BU = {"token": units.size_BU.clamp(min=1), "canvas": float(units.canvas)}.get(length, 1)
-    (grad_BU,) = torch.autograd.grad(units.mean(leaf_BU / divisor_BU, how), leaf_BU)
-    return grad_BU
 
 
 @law("loss")
@@ -121,7 +58,7 @@ def first_pass_is_the_policy_gradient(loss: Loss, case: Case) -> None:
     for how in sorted(NORMALISERS, key=lambda name: name != preferred):
         for length in LENGTHS:
             expected_BU = -at.advantage_BU * share(at.units, how, length)
-            if torch.allclose(grad_BU, expected_BU, rtol=1e-5, atol=1e-9):
+            if torch.allclose(grad_BU, expected_BU, rtol=1e-6, atol=1e-9):
                 return
     live = at.units.live_BU
     raise LawError(
@@ -149,6 +86,7 @@ def better_answer_becomes_more_likely(loss: Loss, case: Case) -> None:
     kind, U = unit_kind(plain, case), case.integer("units", 1, 4)
     U = 1 if kind == "sequence" else U
     facts = inputs.units(2, U, group_size=2, size_BU=torch.full((2, U), float(U)), canvas=U * U)
+    facts = in_a_run(facts, case)
     height = float(case.uniform("advantage", low=0.1, high=2))
     better = case.integer("better", 0, 1)
     sign_21 = torch.where(torch.arange(2) == better, 1.0, -1.0).unsqueeze(1)
@@ -182,7 +120,7 @@ def splitting_changes_nothing(loss: Loss, case: Case) -> None:
         if not chosen:
             continue
         rows = inputs.rows_of_groups(at.units.group_B, [groups[i] for i in chosen])
-        facts = inputs.take_units(at.units, rows)
+        facts = take(at.units, rows)
         part, found_BU[rows] = gradient(
             loss, at.new_BU[rows], at.old_BU[rows], at.advantage_BU[rows], facts
         )
@@ -208,6 +146,92 @@ def dead_units_do_nothing(loss: Loss, case: Case) -> None:
     same(found_BU[dead_BU], torch.zeros_like(found_BU[dead_BU]), "gradient of dead units")
 
 
+@law("loss")
+def the_order_of_rows_changes_nothing(loss: Loss, case: Case) -> None:
+    """Samples in another order have the same loss, and their own gradients and metrics."""
+    at = step(loss, case, moved=0.3)
+    order_B = case.order("rows", len(at.old_BU))
+    metrics, found = [], []
+    for rows in (torch.arange(len(order_B)), order_B):
+        new_BU, old_BU, advantage_BU = (
+            each[rows] for each in (at.new_BU, at.old_BU, at.advantage_BU)
+        )
+        facts = take(at.units, rows)
+        found.append(gradient(loss, new_BU, old_BU, advantage_BU, facts))
+        metrics.append(value(loss, new_BU, old_BU, advantage_BU, facts)[1])
+    (scalar, grad_BU), (moved, moved_BU) = found
+    same(moved, scalar, "loss of the rows in another order", 1e-6)
+    same(moved_BU, grad_BU[order_B], "gradient of the rows in another order", 1e-6)
+    for name, metric_BU in metrics[0].items():
+        same(metrics[1][name], metric_BU[order_B], f"metric {name!r} in another order", 1e-6)
+
+
+@law("loss")
+def extreme_ratios_stay_finite(loss: Loss, case: Case) -> None:
+    """Log-ratios of 10,000 nats, either way, leave loss, gradient and metrics finite in float32."""
+    at = step(loss, case)
+    far_BU, away_BU = (
+        case.among(f"size {whose}", (1e2, 1e3, 1e4))
+        * (case.integers(f"sign {whose}", -1, 1, *at.old_BU.shape))
+        for whose in ("new", "reference")
+    )
+    old_BU = at.old_BU.float()
+    leaf_BU = (old_BU + far_BU).requires_grad_()
+    scalar, metrics = value(
+        loss, leaf_BU, old_BU, at.advantage_BU, at.units, reference_BU=old_BU + away_BU
+    )
+    require(scalar.isfinite(), f"the loss is {scalar}")
+    if scalar.requires_grad:
+        (grad_BU,) = torch.autograd.grad(scalar, leaf_BU, allow_unused=True)
+        require(grad_BU is None or grad_BU.isfinite().all(), f"the gradient is {grad_BU}")
+    for name, metric_BU in metrics.items():
+        require(metric_BU.isfinite().all(), f"metric {name!r} is {metric_BU}")
+
+
+def _bounds(loss: Loss) -> tuple[float, float]:
+    """Bounds of the ratio that the knobs of a loss state; 0 and infinity where there is none."""
+    low, high = [0.0], [math.inf]
+    if getattr(loss, "clip", True):
+        low += [1 - loss.clip_low] if getattr(loss, "clip_low", None) is not None else []
+        high += [1 + loss.clip_high] if getattr(loss, "clip_high", None) is not None else []
+    if getattr(loss, "ratio_cap", None) is not None:
+        high.append(loss.ratio_cap)
+    if getattr(loss, "log_ratio_clamp", None) is not None:
+        low.append(math.exp(-loss.log_ratio_clamp))
+        high.append(math.exp(loss.log_ratio_clamp))
+    return max(low), min(high)
+
+
+def _states_a_bound(loss: Loss) -> str | None:
+    return None if _bounds(loss) != (0.0, math.inf) else "it states no bound of the ratio"
+
+
+@law("loss", _states_a_bound)
+def a_clip_acts_at_its_bound(loss: Loss, case: Case) -> None:
+    """Past a bound of the ratio that it states, no further move changes the gradient."""
+    plain = without_kl(loss)
+    low, high = _bounds(plain)
+    inside = (low + high) / 2 if high < math.inf else low + 1
+    facts = in_a_run(inputs.units(2, 1, group_size=2, canvas=1), case)
+
+    def pull(log_ratio: float, sign: float) -> float:
+        """Gradient of a sample whose ratio is given; that of the other one is 1."""
+        old_BU = -case.uniform("old", 2, 1, low=0.1, high=4.0).double()
+        new_BU = old_BU + torch.tensor([[log_ratio], [0.0]])
+        advantage_BU = torch.tensor([[sign], [-sign]])
+        return float(gradient(plain, new_BU, old_BU, advantage_BU, facts)[1][0])
+
+    for bound, sign in ((high, 1.0), (low, -1.0)):
+        if bound in (0.0, math.inf):
+            continue
+        past = [pull(math.log(bound) + sign * step, sign) for step in (1e-3, 0.5, 5.0)]
+        held = all(math.isclose(past[0], each, rel_tol=1e-6, abs_tol=1e-9) for each in past)
+        require(held, f"past the ratio {bound:.6g} the gradient goes on to change: {past}")
+        free = pull(math.log(inside), sign)
+        moves = high - low < 1e-9 or not math.isclose(free, past[0], rel_tol=1e-6)
+        require(moves, f"the gradient is {free:.6g} inside and past the bound {bound:.6g} alike")
+
+
 def _has_kl(loss: Loss) -> str | None:
     if getattr(loss, "kl", "none") == "none":
         return "it has no KL"
@@ -220,7 +244,8 @@ def kl_is_a_distance(loss: Loss, case: Case) -> None:
     V = case.integer("outcomes", 2, 6)
     logit_V = case.normal("new", V).double()
     other_V = logit_V + case.normal("reference", V, scale=case.among("scale", (0.2, 2.0))).double()
-    far, near = _kl_of(loss, logit_V, other_V), _kl_of(loss, logit_V, logit_V)
+    facts = in_a_run(inputs.units(1), case)
+    far, near = _kl_of(loss, logit_V, other_V, facts), _kl_of(loss, logit_V, logit_V, facts)
     same(near, torch.zeros_like(near), "KL of equal policies", 1e-9)
     if loss.kl != "k1":
         require((far >= 0).all(), f"a KL estimate below 0: {far.tolist()}")
@@ -228,14 +253,14 @@ def kl_is_a_distance(loss: Loss, case: Case) -> None:
     require(mean > 0, f"mean KL {mean:.3g} of different policies")
 
 
-def _kl_of(loss: Loss, new_V: Tensor, reference_V: Tensor) -> Tensor:
+def _kl_of(loss: Loss, new_V: Tensor, reference_V: Tensor, facts: Units) -> Tensor:
     """The loss of each outcome with advantage 0: its KL, in one unit of one token."""
     new_V, reference_V = new_V.log_softmax(0), reference_V.log_softmax(0)
     exact = (new_V.exp() * (new_V - reference_V)).sum()
     values = []
     for new, anchor in zip(new_V, reference_V, strict=True):
         scalar, _ = value(
-            loss, new.view(1, 1), anchor.view(1, 1), torch.zeros(1, 1), inputs.units(1),
+            loss, new.view(1, 1), anchor.view(1, 1), torch.zeros(1, 1), facts,
             exact_kl_BU=exact.view(1, 1),
         )  # fmt: skip
         values.append(scalar)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import torch
@@ -24,14 +24,14 @@ from dllmzoo.laws.settings import choices
 from dllmzoo.records import Prompts, Rollout, take
 
 Sampler = Any
-SIZES = ("answer_length", "block_length", "steps")
+SIZES = ("answer_length", "block_length", "steps", "branch")
 
 
 def check_sampler(part: Any, *, cases: int = 20, seed: int = 0) -> Report:
     """Hold a sampler (a class or an instance) to every law of samplers; see `law.check`.
 
-    Of a class, answers are short: only `answer_length`, `block_length` and `steps` of the default
-    construction are changed, in half of the cases; in the others more settings are drawn.
+    Of a class, answers are short: only `answer_length`, `block_length`, `steps` and `branch` of the
+    default construction are changed, in half of the cases; in the others more settings are drawn.
     """
     return check("sampler", part, cases=cases, seed=seed)
 
@@ -39,24 +39,28 @@ def check_sampler(part: Any, *, cases: int = 20, seed: int = 0) -> Report:
 def small(cls: type, case: Case) -> Any:
     """A sampler of short answers: its other settings at their defaults, or drawn."""
     names = {field.name for field in fields(cls)}
-    N = case.integer("answer length", 1, 8)
-    sizes: dict[str, Any] = {"answer_length": N}
-    if "block_length" in names:
-        sizes["block_length"] = block = case.integer("block length", 1, N)
-        blocks = -(-N // block)
-        if "steps" in names:
-            sizes["steps"] = blocks + case.integer("steps", 0, N)
-    sizes = {name: size for name, size in sizes.items() if name in names}
     drawn = {} if case.truth("default") else choices(cls, case)
     drawn = {name: option for name, option in drawn.items() if name not in SIZES}
-    if drawn.get("threshold") is not None:
-        sizes.pop("steps", None)
     while drawn:
         try:
-            return cls(**sizes, **drawn)
+            return cls(**_sizes(names, drawn, case), **drawn)
         except (ValueError, TypeError):
             drawn.pop(next(iter(drawn)))
-    return cls(**sizes)
+    return cls(**_sizes(names, drawn, case))
+
+
+def _sizes(names: set[str], drawn: dict[str, Any], case: Case) -> dict[str, Any]:
+    """Sizes that fit each other; no `steps` beside a threshold."""
+    branch = case.among("branch", ((2, 2), (3,), (1, 2, 1)))
+    least = len(branch) if "branch" in names else 1
+    N = case.integer("answer length", least, 8)
+    block = case.integer("block length", 1, N)
+    blocks = -(-N // block) if "block_length" in names else 1
+    steps = max(blocks, least) + case.integer("steps", 0, N)
+    sizes = {"answer_length": N, "block_length": block, "steps": steps, "branch": branch}
+    if drawn.get("threshold") is not None:
+        sizes.pop("steps")
+    return {name: size for name, size in sizes.items() if name in names}
 
 
 MAKERS["sampler"] = small
@@ -88,24 +92,73 @@ def policy_for(sampler: Sampler, case: Case) -> ToyDenoiser:
     return ToyDenoiser(case.seed, block, scale=0.7)
 
 
+def prompts_for(sampler: Sampler, case: Case, policy: ToyDenoiser) -> Prompts:
+    """Ragged prompts, with what the sampler wants: whole groups, given answers."""
+    prompts = inputs.prompts(case, samples=getattr(sampler, "group_size", None))
+    given = getattr(sampler, "given", None)
+    if given is None:
+        return prompts
+    B, N = len(prompts.tokens_BL), sampler.answer_length
+    answer_BN = case.integers("given answers", 0, 4, B, N)
+    tail_BN = torch.arange(N) >= N - case.integers("given ends", 0, N // 2, B, 1)
+    answer_BN = answer_BN.masked_fill(tail_BN, policy.stop_ids[0])
+    if given == "blanks":
+        share_B1 = case.uniform("share of blanks", B, 1, high=1.2) - 0.1  # at times none, or all
+        blank_BN = case.uniform("blanks", B, N) < share_B1
+        answer_BN = answer_BN.masked_fill(blank_BN, policy.mask_id)
+    return replace(prompts, answer_BN=answer_BN)
+
+
 def sample(sampler: Sampler, case: Case) -> tuple[Rollout, Prompts, ToyDenoiser]:
     """A rollout of ragged prompts, with what made it."""
-    prompts, policy = inputs.prompts(case), policy_for(sampler, case)
+    policy = policy_for(sampler, case)
+    prompts = prompts_for(sampler, case, policy)
     return sampler(policy, prompts, case.key("sample")), prompts, policy
+
+
+def _without_steps(sampler: Sampler) -> str | None:
+    recorded = getattr(sampler, "records_steps", True)
+    return None if recorded else "its answers were not made step by step"
+
+
+def _masks_again(sampler: Sampler) -> str | None:
+    return "it says that it masks again" if getattr(sampler, "remasks", False) else None
+
+
+def _stores_nothing(sampler: Sampler) -> str | None:
+    return None if getattr(sampler, "records_drafts", False) else "it stores no drafts"
+
+
+def _no_choice_of_storing(sampler: Sampler) -> str | None:
+    options = {field.name for field in fields(sampler)} if is_dataclass(sampler) else set()
+    if "record_drafts" not in options or getattr(sampler, "remasks", False):
+        return "whether drafts are stored is no option of it"
+    return None
+
+
+def _alone(sampler: Sampler) -> str | None:
+    shared = getattr(sampler, "group_size", None)
+    return "every row is a trajectory of its own" if shared is None else None
 
 
 @law("sampler")
 def prompt_untouched(sampler: Sampler, case: Case) -> None:
     """The prompt stays, N answer slots follow it, and rows keep their group, number and example."""
-    rollout, prompts, _ = sample(sampler, case)
+    rollout, prompts, policy = sample(sampler, case)
     L = prompts.tokens_BL.shape[1]
     N = sampler.answer_length
     require(rollout.tokens_BL.shape[1] == L + N, f"width {rollout.tokens_BL.shape[1]}: {L} + {N}")
     same(rollout.tokens_BL[:, :L], prompts.tokens_BL, "prompt tokens")
     same(rollout.attend_BL[:, :L].int(), prompts.attend_BL.int(), "padding of the prompt")
     require(rollout.attend_BL[:, L:].all(), "an answer slot is marked as padding")
-    answer_L = torch.arange(L + N) >= L
-    same(rollout.answer_BL.int(), answer_L.int().expand_as(rollout.answer_BL), "answer slots")
+    answer_BL = (torch.arange(L + N) >= L).expand(rollout.answer_BL.shape).clone()
+    if prompts.answer_BN is not None:
+        blank_BN = prompts.answer_BN == policy.mask_id
+        found, given = rollout.tokens_BL[:, L:][~blank_BN], prompts.answer_BN[~blank_BN]
+        same(found, given, "given tokens")
+        if sampler.given == "blanks":
+            answer_BL[:, L:] = blank_BN
+    same(rollout.answer_BL.int(), answer_BL.int(), "answer slots")
     same(rollout.group_B, prompts.group_B, "groups")
     same(rollout.sample_B, prompts.sample_B, "sample numbers")
     require(list(rollout.examples) == list(prompts.examples), "examples")
@@ -135,18 +188,89 @@ def records_fit(sampler: Sampler, case: Case) -> None:
     same(rollout.valid_BL.int(), expected_BL.int(), "slots up to the first end token")
 
 
-@law("sampler")
+@law("sampler", _masks_again)
 def committed_once(sampler: Sampler, case: Case) -> None:
     """Every input the policy saw is the state that the recorded steps describe: no slot changes."""
-    prompts, policy = inputs.prompts(case), Recorder(policy_for(sampler, case))
-    rollout = sampler(policy, prompts, case.key("sample"))
+    rollout, policy = _recorded(sampler, case)
     B, T = len(rollout.tokens_BL), rollout.num_steps
-    hide_BKL = rollout.hidden_before(torch.arange(T).expand(B, T))
-    states = rollout.tokens_BL.unsqueeze(1).masked_fill(hide_BKL, policy.mask_id).flatten(0, 1)
-    prompt_BL = (rollout.attend_BL & ~rollout.answer_BL).repeat_interleave(T, 0)
+    step_BK = torch.arange(T).expand(B, T)
+    unchanged = replace(rollout, draft_BTN=None, hidden_BTN=None)
+    _saw_only(policy, sampler, rollout, unchanged.hidden_before(step_BK), None)
+
+
+@law("sampler", _stores_nothing)
+def states_are_stored(sampler: Sampler, case: Case) -> None:
+    """Every input the policy saw is a stored state, and a stored proposal becomes the answer."""
+    rollout, policy = _recorded(sampler, case)
+    B, T = len(rollout.tokens_BL), rollout.num_steps
+    require(rollout.draft_BTN is not None and rollout.hidden_BTN is not None, "nothing is stored")
+    step_BK = torch.arange(T + 1).expand(B, T + 1)
+    hide_BKL, draft_BKL = rollout.hidden_before(step_BK), rollout.draft_before(step_BK)
+    assert draft_BKL is not None
+    require(draft_BKL.dtype == torch.int64 and hide_BKL.dtype == torch.bool, "types of the states")
+    _saw_only(policy, sampler, rollout, hide_BKL, draft_BKL)
+    chosen_BKL = rollout.reveal_BL.unsqueeze(1) == step_BK.unsqueeze(2)
+    tokens_BKL = rollout.tokens_BL.unsqueeze(1).expand_as(draft_BKL)
+    same(draft_BKL[chosen_BKL], tokens_BKL[chosen_BKL], "proposals of what was committed")
+    require((hide_BKL | ~chosen_BKL).all(), "a slot is committed that was not masked")
+    ran_BK = chosen_BKL.any(2)
+    proposed = draft_BKL[hide_BKL & ran_BK.unsqueeze(2)]
+    require(not (proposed == policy.mask_id).any(), "a masked slot has no proposal")
+
+
+@law("sampler", _no_choice_of_storing)
+def storing_changes_nothing(sampler: Sampler, case: Case) -> None:
+    """With and without stored drafts the answers are the same and cost the same forwards."""
+    stored, _, _ = sample(replace(sampler, record_drafts=True), case)
+    bare, _, _ = sample(replace(sampler, record_drafts=False), case)
+    require(bare.draft_BTN is None and bare.hidden_BTN is None, "something is stored unasked")
+    _alike(replace(stored, draft_BTN=None, hidden_BTN=None), bare, "with stored drafts")
+    require(stored.forwards == bare.forwards, f"{stored.forwards} forwards, not {bare.forwards}")
+
+
+@law("sampler", _alone)
+def shared_steps_are_equal(sampler: Sampler, case: Case) -> None:
+    """Rows with one branch number at a step are of one group and equal up to that step."""
+    rollout, prompts, _ = sample(sampler, case)
+    require(rollout.branch_BT is not None, "no branch numbers")
+    assert rollout.branch_BT is not None
+    for step in range(rollout.num_steps):
+        known_BL = (rollout.reveal_BL >= 0) & (rollout.reveal_BL <= step)
+        state_BL = torch.where(known_BL, rollout.tokens_BL, -1)
+        for number in rollout.branch_BT[:, step].unique().tolist():
+            rows = (rollout.branch_BT[:, step] == number).nonzero()[:, 0]
+            what = f"rows {rows.tolist()} of branch {number} at step {step}"
+            require(number == int(prompts.sample_B[rows].min()), f"{what}: not its least sample")
+            for name, value in (
+                ("group", prompts.group_B),
+                ("number before", rollout.branch_BT[:, : step + 1]),
+                ("state", state_BL[:, -sampler.answer_length :]),
+            ):
+                require((value[rows] == value[rows[:1]]).all(), f"{what}: {name} differs")
+    last = rollout.branch_BT[:, -1]
+    require(len(last.unique()) == len(last), "two rows share the last step")
+
+
+def _recorded(sampler: Sampler, case: Case) -> tuple[Rollout, Recorder]:
+    """A rollout, and the policy that knows what it was asked."""
+    policy = policy_for(sampler, case)
+    prompts, recorder = prompts_for(sampler, case, policy), Recorder(policy)
+    return sampler(recorder, prompts, case.key("sample")), recorder
+
+
+def _saw_only(
+    policy: Recorder, sampler: Sampler, rollout: Rollout, hide_BKL: Tensor, shown_BKL: Tensor | None
+) -> None:
+    """Refute the law if the policy saw a row that is none of the states, or was miscounted."""
+    shown_BKL = rollout.tokens_BL.unsqueeze(1) if shown_BKL is None else shown_BKL
+    states = shown_BKL.masked_fill(hide_BKL, policy.mask_id).flatten(0, 1)
     known = {tuple(row) for row in states.tolist()}
     if getattr(sampler, "cfg_scale", 0) > 0:
-        blind = states.masked_fill(prompt_BL, policy.mask_id)
+        prompt_BL = rollout.attend_BL.clone()
+        prompt_BL[:, -sampler.answer_length :] = False
+        blind = states.masked_fill(
+            prompt_BL.repeat_interleave(hide_BKL.shape[1], 0), policy.mask_id
+        )
         known |= {tuple(row) for row in blind.tolist()}
     for number, seen in enumerate(policy.inputs):
         for row in seen.tolist():
@@ -156,7 +280,9 @@ def committed_once(sampler: Sampler, case: Case) -> None:
 
 
 def _may_stop_early(sampler: Sampler) -> str | None:
-    return "it may stop at an end token" if getattr(sampler, "stop_at_end", False) else None
+    if getattr(sampler, "stop_at_end", False):
+        return "it may stop at an end token"
+    return _without_steps(sampler)
 
 
 @law("sampler", _may_stop_early)
@@ -202,10 +328,12 @@ def padding_invariant(sampler: Sampler, case: Case) -> None:
     _alike(found, rollout, f"behind {columns} columns of padding", columns)
 
 
-@law("sampler")
+@law("sampler", _without_steps)
 def records_can_be_recomputed(sampler: Sampler, case: Case) -> None:
     """Recorded entropies and log-probs are those of the policy in the recorded states."""
-    plain = replace(sampler, end_rule="none") if hasattr(sampler, "end_rule") else sampler
+    plain: Any = sampler
+    if is_dataclass(plain) and not isinstance(plain, type) and hasattr(plain, "end_rule"):
+        plain = replace(plain, end_rule="none")
     rollout, _, policy = sample(plain, case)
     committed_BL = rollout.reveal_BL >= 0
     logits_BLV = _logits_when_committed(plain, rollout, policy)
@@ -213,6 +341,8 @@ def records_can_be_recomputed(sampler: Sampler, case: Case) -> None:
     same(rollout.entropy_BL[committed_BL], entropy_BL[committed_BL], "entropies", 1e-4)
     drawn_BLV = logits_BLV.clone()
     drawn_BLV[..., policy.mask_id] = -torch.inf
+    if getattr(plain, "given", None) == "blanks":
+        drawn_BLV[..., list(policy.stop_ids)] = -torch.inf  # the text goes on behind a blank
     drawn_BLV = drawn_BLV / (getattr(plain, "temperature", 0) or 1.0)
     token_BL1 = rollout.tokens_BL.unsqueeze(2)
     logprob_BL = drawn_BLV.log_softmax(-1).gather(2, token_BL1).squeeze(2)
@@ -222,8 +352,10 @@ def records_can_be_recomputed(sampler: Sampler, case: Case) -> None:
 def _logits_when_committed(sampler: Sampler, rollout: Rollout, policy: ToyDenoiser) -> Tensor:
     """Logits of each slot in the state before its step, guided as the sampler is; (B, L, V)."""
     B, T = len(rollout.tokens_BL), rollout.num_steps
-    hide_BKL = rollout.hidden_before(torch.arange(T).expand(B, T))
-    tokens_BKL = rollout.tokens_BL.unsqueeze(1).masked_fill(hide_BKL, policy.mask_id)
+    step_BK = torch.arange(T).expand(B, T)
+    shown_BKL = rollout.draft_before(step_BK)
+    shown_BKL = rollout.tokens_BL.unsqueeze(1) if shown_BKL is None else shown_BKL
+    tokens_BKL = shown_BKL.masked_fill(rollout.hidden_before(step_BK), policy.mask_id)
     attend_BL = rollout.attend_BL.repeat_interleave(T, 0)
     L = tokens_BKL.shape[2]
 
@@ -238,7 +370,8 @@ def _logits_when_committed(sampler: Sampler, rollout: Rollout, policy: ToyDenois
         logits = run(flat)
         scale = getattr(sampler, "cfg_scale", 0)
         if scale > 0:
-            prompt_BL = (rollout.attend_BL & ~rollout.answer_BL).repeat_interleave(T, 0)
+            prompt_BL = attend_BL.clone()
+            prompt_BL[:, -sampler.answer_length :] = False
             blind = run(flat.masked_fill(prompt_BL, policy.mask_id))
             logits = blind + (scale + 1) * (logits - blind)
     step_B1LV = rollout.reveal_BL.clamp(min=0).view(B, 1, L, 1).expand(B, 1, L, logits.shape[-1])
@@ -251,3 +384,8 @@ def _alike(found: Rollout, expected: Rollout, what: str, skip: int = 0) -> None:
     for name in ("logprob_BL", "entropy_BL", "confidence_BL"):
         same(getattr(found, name)[:, skip:], getattr(expected, name), f"{name} {what}", 1e-4)
     same(found.block_entropy_BT, expected.block_entropy_BT, f"block entropies {what}", 1e-4)
+    for name in ("draft_BTN", "hidden_BTN", "branch_BT"):
+        stored, wanted = getattr(found, name), getattr(expected, name)
+        require((stored is None) == (wanted is None), f"{name} {what}: stored once only")
+        if stored is not None and wanted is not None:
+            same(stored.int(), wanted.int(), f"{name} {what}")

@@ -98,10 +98,12 @@ def answered(tokens_N: Tensor, rows: int) -> Rollout:
 def logprobs(policy: TableDenoiser, source: Rollout, views: Views) -> Tensor:
     """logprob_BKL of views in float64, differentiable in the table; the scorer's definition."""
     B, K, L = views.score_BKL.shape
-    tokens_BKL = source.tokens_BL.unsqueeze(1).expand(B, K, L)
-    noised = tokens_BKL.masked_fill(views.hide_BKL, policy.mask_id).reshape(B * K, L)
+    final_BKL = source.tokens_BL.unsqueeze(1).expand(B, K, L)
+    shown_BKL = final_BKL if views.shown_BKL is None else views.shown_BKL
+    target_BKL = final_BKL if views.target_BKL is None else views.target_BKL
+    noised = shown_BKL.masked_fill(views.hide_BKL, policy.mask_id).reshape(B * K, L)
     logits_BKLV = policy(noised).logits.view(B, K, L, 3) / views.temperature
-    logprob_BKL = logits_BKLV.log_softmax(-1).gather(3, tokens_BKL.unsqueeze(3)).squeeze(3)
+    logprob_BKL = logits_BKLV.log_softmax(-1).gather(3, target_BKL.unsqueeze(3)).squeeze(3)
     return torch.where(views.score_BKL, logprob_BKL, 0)
 
 

@@ -8,8 +8,9 @@ from pydantic import Field
 from torch import Tensor
 
 from dllmzoo.errors import UsageError
-from dllmzoo.likelihoods._plan import slot_views
+from dllmzoo.likelihoods._masks import noised_prompt
 from dllmzoo.likelihoods._pool import linear_pool
+from dllmzoo.likelihoods._states import committed_in, state_views
 from dllmzoo.records import Estimate, Key, Rollout, Steps, Views
 from dllmzoo.zoo import LIKELIHOODS
 
@@ -19,8 +20,8 @@ from dllmzoo.zoo import LIKELIHOODS
 class DenoisingSteps:
     r"""Log-prob of the tokens committed at each chosen denoising step, given its state.
 
-    View k hides what was still masked before the k-th chosen step and scores what that step
-    (or span of steps) committed:
+    View k shows the state before the k-th chosen step, with hidden what was still masked, and
+    scores what that step (or span of steps) committed:
 
     $$ \ell_s(\theta) = \sum_{i \in U_s} \log \pi_\theta(y_i \mid x_s) $$
 
@@ -30,12 +31,17 @@ class DenoisingSteps:
     mask token, which is never drawn; over all steps it is then the exact log-prob of the
     trajectory given the order. For confidence and entropy orders it is a surrogate that leaves
     the choice of positions out, hence biased. A span of several steps scores its later tokens
-    from a staler state.
+    from a staler state. Where the sampler masks slots again, a step commits what it filled for the
+    last time, and a span hides all it commits. Where samples share steps of one trajectory, units
+    that start from one shared state are marked as children of one parent.
 
     Args:
         unit: `step` gives each chosen step one log-prob, one ratio and one advantage; `slot`
             gives each committed token its own, judged by the advantage of the step that
             committed it.
+        prompt_noise: probability in [0, 1) that a token of the prompt is hidden, in each view and
+            pass anew; d2 uses 0.15. 0 makes all passes alike.
+        only_valid: true leaves out what was committed behind the end token.
         temperature: > 0, of the log-softmax; null takes the sampler's (1 if it is greedy).
 
     Raises:
@@ -43,46 +49,44 @@ class DenoisingSteps:
 
     References:
         Kunde et al., 2026 (arXiv:2603.12554). Differs from its release in: the temperature,
-        which is 1 there whatever the sampler's; steps may commit any number of tokens.
+        which is 1 there whatever the sampler's; steps may commit any number of tokens. Spans:
+        TraceRL (arXiv:2509.06949); d2, with prompt noise (arXiv:2509.21474).
     """
 
     unit: Literal["step", "slot"] = "step"
+    prompt_noise: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    only_valid: bool = False
     temperature: Annotated[float, Field(gt=0)] | None = None
 
     uses_steps: ClassVar[bool] = True
-    random: ClassVar[bool] = False
     linear: ClassVar[bool] = True
     shares_masks: ClassVar[bool] = True
     num_forwards: ClassVar[int | None] = None
 
+    @property
+    def random(self) -> bool:
+        """Whether passes differ: only the prompt noise does."""
+        return self.prompt_noise > 0
+
     def plan(self, rollout: Rollout, steps: Steps | None, key: Key, num_passes: int) -> Views:
-        """One view per chosen step; the same for every pass."""
+        """One view per chosen step; the same for every pass unless the prompt is noised."""
         if steps is None:
             raise UsageError(
                 "likelihood denoising_steps scores chosen denoising steps, and none were given; "
                 "add a selector to the recipe, such as `selector: {name: all}`"
             )
-        temperature = self.temperature or rollout.temperature
-        reveal_BKL = rollout.reveal_BL.unsqueeze(1)
-        inside_BKL = (reveal_BKL >= steps.start_BK.unsqueeze(2)) & (
-            reveal_BKL < steps.stop_BK.unsqueeze(2)
-        )
+        inside_BKL = committed_in(rollout, steps)
+        if self.only_valid:
+            inside_BKL = inside_BKL & rollout.valid_BL.unsqueeze(1)
+        # a slot that a span fills, masks and fills again was no mask at its start
+        hide_BKL = rollout.hidden_before(steps.start_BK) | inside_BKL
+        if self.prompt_noise > 0:
+            num_views = steps.start_BK.shape[1]
+            hide_BKL = hide_BKL | noised_prompt(key, rollout, num_views, self.prompt_noise)
         score_BKL = inside_BKL & (steps.weight_BK > 0).unsqueeze(2)
-        hide_BKL = rollout.hidden_before(steps.start_BK)
-        if self.unit == "slot":
-            return _by_slot(hide_BKL, score_BKL, steps, temperature)
-        B, K, L = score_BKL.shape
-        column_BK = torch.arange(K, device=score_BKL.device).expand(B, K).contiguous()
-        return Views(
-            hide_BKL=hide_BKL,
-            score_BKL=score_BKL,
-            weight_BKL=score_BKL.float(),
-            unit_BKL=column_BK.unsqueeze(2).expand(B, K, L).contiguous(),
-            size_BU=score_BKL.sum(2).float(),
-            weight_BU=steps.weight_BK.float(),
-            column_BU=column_BK,
-            temperature=temperature,
-        )
+        temperature = self.temperature or rollout.temperature
+        views = state_views(rollout, steps, hide_BKL, score_BKL, temperature)
+        return _by_slot(views, steps) if self.unit == "slot" else views
 
     def pool(
         self, logprob_BKL: Tensor, views: Views, rollout: Rollout, advantage_BU: Tensor
@@ -91,16 +95,23 @@ class DenoisingSteps:
         return linear_pool(logprob_BKL, views)
 
 
-def _by_slot(hide_BKL: Tensor, score_BKL: Tensor, steps: Steps, temperature: float) -> Views:
-    """Slot units: a slot is scored by the first chosen step that committed it.
+def _by_slot(views: Views, steps: Steps) -> Views:
+    """Slot units (U = L): a slot is scored by the first chosen step that committed it.
 
     Where a selector names a step twice, the slot is still scored once, and its term carries the
     weights of both.
     """
-    weight_BU = (score_BKL * steps.weight_BK.float().unsqueeze(2)).sum(1)
-    first_BKL = score_BKL & (score_BKL.long().cumsum(1) == 1)
+    B, K, L = views.score_BKL.shape
+    weight_BU = (views.score_BKL * steps.weight_BK.float().unsqueeze(2)).sum(1)
+    first_BKL = views.score_BKL & (views.score_BKL.long().cumsum(1) == 1)
+    column_BU, parent_BU = first_BKL.long().argmax(1), views.parent_BU
     return replace(
-        slot_views(hide_BKL, first_BKL, temperature),
+        views,
+        score_BKL=first_BKL,
+        weight_BKL=first_BKL.float(),
+        unit_BKL=torch.arange(L, device=first_BKL.device).expand(B, K, L).contiguous(),
+        size_BU=torch.ones_like(weight_BU),
         weight_BU=weight_BU,
-        column_BU=first_BKL.long().argmax(1),
+        column_BU=column_BU,
+        parent_BU=None if parent_BU is None else parent_BU.gather(1, column_BU),
     )

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from torch import Tensor
 
+from dllmzoo.likelihoods._masks import noised_prompt
 from dllmzoo.likelihoods._plan import sequence_views, slot_views
 from dllmzoo.likelihoods._pool import linear_pool
 from dllmzoo.records import Estimate, Key, Rollout, Steps, Views
@@ -19,11 +20,11 @@ class MeanField:
 
     $$ \ell_i(\theta) = \log \pi_\theta(y_i \mid \tilde q, \text{all masked}) $$
 
-    where each token of the prompt is hidden too with probability `prompt_noise` ($\tilde q$).
-    Costs one forward per sample and pass, the cheapest there is. Biased: it is the exact law of
-    a one-step sampler only; as an estimate of the log-prob of an answer that took several steps
-    it leaves every dependence between answer tokens out. Fresh prompt noise in each pass acts
-    as a regulariser over several passes.
+    where each token of the prompt is hidden too with probability `prompt_noise` ($\tilde q$);
+    tokens that were given inside the answer are not. Costs one forward per sample and pass, the
+    cheapest there is. Biased: it is the exact law of a one-step sampler only; as an estimate of
+    the log-prob of an answer that took several steps it leaves every dependence between answer
+    tokens out. Fresh prompt noise in each pass acts as a regulariser over several passes.
 
     Args:
         prompt_noise: probability in [0, 1) that a prompt token is hidden; 0 makes all passes
@@ -58,11 +59,9 @@ class MeanField:
     def plan(self, rollout: Rollout, steps: Steps | None, key: Key, num_passes: int) -> Views:
         """One view: the answer hidden, the prompt noised, the valid answer slots scored."""
         temperature = self.temperature or rollout.temperature
-        hide_BL = rollout.answer_BL
+        hide_BKL, score_BKL = rollout.answer_BL.unsqueeze(1), rollout.valid_BL.unsqueeze(1)
         if self.random:
-            noised_BL = rollout.slot_uniform(key) < self.prompt_noise
-            hide_BL = hide_BL | (noised_BL & rollout.attend_BL)
-        hide_BKL, score_BKL = hide_BL.unsqueeze(1), rollout.valid_BL.unsqueeze(1)
+            hide_BKL = hide_BKL | noised_prompt(key, rollout, 1, self.prompt_noise)
         if self.unit == "slot":
             return slot_views(hide_BKL, score_BKL, temperature)
         return sequence_views(hide_BKL, score_BKL, score_BKL.float(), rollout.length_B, temperature)

@@ -1,11 +1,14 @@
 """KL penalty of a unit: the estimators k1, k2, k3 on its log-prob, or the exact KL of its slots."""
 
-from typing import Literal, Protocol
+import inspect
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from dllmzoo.errors import UsageError
+from dllmzoo.losses._options import explain_options
 from dllmzoo.losses._ratio import LengthNorm, alive, bounded, frozen_ratio, per_length
 from dllmzoo.records import Estimate, Normaliser, Units
 
@@ -14,88 +17,88 @@ Anchor = Literal["reference", "old"]
 Gradient = Literal["value", "score"]
 
 
-class KlOptions(Protocol):
-    """The fields of a loss that has a KL penalty."""
+class KlPenalty:
+    """Base of losses that may add a KL penalty to their surrogate.
 
-    @property
-    def kl(self) -> Kind:
-        """Which estimator."""
-        ...
+    A subclass states `length_norm` and `normaliser`; its options are followed by those below,
+    which it may give other defaults, and whose meaning its docstring need not repeat.
 
-    @property
-    def kl_coef(self) -> float:
-        """Weight of the penalty."""
-        ...
-
-    @property
-    def kl_anchor(self) -> Anchor:
-        """The policy it is measured to."""
-        ...
-
-    @property
-    def kl_gradient(self) -> Gradient:
-        """What is differentiated."""
-        ...
-
-    @property
-    def kl_normaliser(self) -> Normaliser | None:
-        """Its own normaliser; None = `normaliser`."""
-        ...
-
-    @property
-    def kl_length_norm(self) -> LengthNorm | None:
-        """Its own length norm; None = `length_norm`."""
-        ...
-
-    @property
-    def normaliser(self) -> Normaliser:
-        """Of the surrogate."""
-        ...
-
-    @property
-    def length_norm(self) -> LengthNorm:
-        """Of the surrogate."""
-        ...
-
-
-def has_kl(options: KlOptions, anchor: Anchor) -> bool:
-    """Whether a KL to this policy is part of the loss."""
-    return options.kl != "none" and options.kl_coef > 0 and options.kl_anchor == anchor
-
-
-def check_kl(options: KlOptions) -> None:
-    """Refuse settings that contradict each other.
-
-    Raises:
-        UsageError: an exact KL to the old policy, whose weights are gone when it is needed.
+    Args:
+        kl: estimator of the KL: `k1`, `k2`, `k3` on the unit's log-prob, `exact` over the whole
+            vocabulary, or `none`.
+        kl_coef: beta, >= 0; 0 leaves the KL out, and with it the reference policy.
+        kl_anchor: the policy the KL is measured to, the `reference` or the `old` one.
+        kl_gradient: `value` differentiates the estimator as it stands; `score` adds the
+            score-function term, which makes it the gradient of the estimator's mean (`exact` needs
+            none).
+        kl_normaliser: normaliser of the KL; null = that of the surrogate.
+        kl_length_norm: length norm of the KL; null = that of the surrogate.
     """
-    if options.kl == "exact" and options.kl_anchor == "old":
-        raise UsageError(
-            "kl: exact compares whole distributions and needs the anchor's weights, which only "
-            "kl_anchor: reference has; choose that, or one of k1, k2, k3"
-        )
 
+    length_norm: LengthNorm
+    normaliser: Normaliser
+    kl: Kind = "none"
+    kl_coef: Annotated[float, Field(ge=0)] = 0.04
+    kl_anchor: Anchor = "reference"
+    kl_gradient: Gradient = "value"
+    kl_normaliser: Normaliser | None = None
+    kl_length_norm: LengthNorm | None = None
 
-def with_kl(
-    loss: Tensor,
-    options: KlOptions,
-    new: Estimate,
-    old: Estimate | None,
-    reference: Estimate | None,
-    units: Units,
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """The loss plus `kl_coef` times the mean KL, and the KL of each unit as a metric."""
-    if options.kl == "none" or options.kl_coef == 0:
-        return loss, {}
-    length_norm = options.kl_length_norm or options.length_norm
-    if options.kl == "exact":
-        kl_BU = exact_kl(new, units, length_norm)
-    else:
-        anchor = old if options.kl_anchor == "old" else reference
-        anchor_BU = frozen_ratio(anchor, options.kl_anchor)
-        kl_BU = estimated_kl(options.kl, options.kl_gradient, new, anchor_BU, units, length_norm)
-    penalty = units.mean(kl_BU, options.kl_normaliser or options.normaliser)
-    return loss + options.kl_coef * penalty, {"kl": kl_BU.detach()}
+    def __init_subclass__(cls) -> None:
+        """Append the options above to those of the subclass, and explain them there too."""
+        own = inspect.get_annotations(cls)
+        known = getattr(cls, "__dataclass_fields__", {})
+        shared = inspect.get_annotations(KlPenalty)
+        missing = [name for name in shared if name.startswith("kl") and name not in known]
+        cls.__annotations__ = own | {name: shared[name] for name in missing if name not in own}
+        explain_options(cls)
+
+    def __post_init__(self) -> None:
+        """Refuse settings that contradict each other.
+
+        Raises:
+            UsageError: an exact KL to the old policy, whose weights are gone when it is needed.
+        """
+        if self.kl == "exact" and self.kl_anchor == "old":
+            raise UsageError(
+                "kl: exact compares whole distributions and needs the anchor's weights, which only "
+                "kl_anchor: reference has; choose that, or one of k1, k2, k3"
+            )
+
+    @property
+    def needs_reference(self) -> bool:
+        """Only for a KL estimated from its log-probs; an exact KL reads its whole distribution."""
+        return self.has_kl("reference") and self.kl != "exact"
+
+    @property
+    def needs_exact_kl(self) -> bool:
+        """Only for `kl: exact`."""
+        return self.kl == "exact" and self.kl_coef > 0
+
+    def has_kl(self, anchor: Anchor) -> bool:
+        """Whether a KL to this policy is part of the loss."""
+        return self.kl != "none" and self.kl_coef > 0 and self.kl_anchor == anchor
+
+    def with_kl(
+        self,
+        loss: Tensor,
+        new: Estimate,
+        old: Estimate | None,
+        reference: Estimate | None,
+        units: Units,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss plus `kl_coef` times the mean KL, and the KL of each unit as a metric."""
+        if self.kl == "none" or self.kl_coef == 0:
+            return loss, {}
+        length_norm = self.kl_length_norm or self.length_norm
+        if self.kl == "exact":
+            kl_BU = exact_kl(new, units, length_norm)
+        else:
+            anchor = old if self.kl_anchor == "old" else reference
+            anchor_BU = frozen_ratio(anchor, self.kl_anchor)
+            kl_BU = estimated_kl(self.kl, self.kl_gradient, new, anchor_BU, units, length_norm)
+        penalty = units.mean(kl_BU, self.kl_normaliser or self.normaliser)
+        return loss + self.kl_coef * penalty, {"kl": kl_BU.detach()}
 
 
 def estimated_kl(

@@ -2,14 +2,23 @@
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from dllmzoo.losses._kl import Anchor, Gradient, Kind, check_kl, has_kl, with_kl
-from dllmzoo.losses._ratio import LengthNorm, alive, bounded, log_ratio, row_log_ratio
+from dllmzoo.losses._kl import Kind, KlPenalty
+from dllmzoo.losses._ratio import (
+    LengthNorm,
+    Level,
+    alive,
+    bounded,
+    clip_metrics,
+    log_bounds,
+    log_ratio,
+    ratio_metrics,
+)
 from dllmzoo.protocols import Unit
 from dllmzoo.records import Estimate, Normaliser, Units
 from dllmzoo.zoo import LOSSES
@@ -17,7 +26,7 @@ from dllmzoo.zoo import LOSSES
 
 @LOSSES.register("clipped_surrogate", aliases=("ppo", "grpo"))
 @dataclass(frozen=True)
-class ClippedSurrogate:
+class ClippedSurrogate(KlPenalty):
     r"""PPO's clipped surrogate on each unit's likelihood ratio, plus a KL penalty.
 
     $$ -\min\big(\rho A,\ \mathrm{clip}(\rho, 1-\epsilon_-, 1+\epsilon_+)\, A\big)
@@ -28,6 +37,23 @@ class ClippedSurrogate:
     weight is the ratio itself, however large; `ratio_cap` closes it. Exponents are bounded at 82
     nats, so value and gradient stay finite. At the first update of a round every ratio is 1 and
     the gradient is the plain policy gradient.
+
+    Methods that differ in nothing but what a ratio is and what the sum is divided by, on a
+    likelihood with slot units:
+
+    | method | `ratio_level` | `length_norm` | `normaliser` | `clip_low`, `clip_high` |
+    |---|---|---|---|---|
+    | GRPO | unit | none | sequence | 0.2, 0.2 |
+    | BNPO, UniGRPO | unit | none | token | 0.2, 0.2 |
+    | DAPO | unit | none | token | 0.2, 0.28 |
+    | Dr.GRPO | unit | none | fixed | 0.2, 0.2 |
+    | GSPO | sequence | token | sequence | 3e-4, 4e-4 |
+    | LUSPO | sequence | token | fixed | as GSPO |
+
+    LUSPO is that up to the constant N, which belongs to the learning rate. GSPO on a likelihood
+    with sequence units is the same with `ratio_level: unit`. The first four divide A by the
+    group's standard deviation, Dr.GRPO does not: that is the advantage's business. DAPO's `token`
+    counts the tokens of the whole update, over all processes, as all normalisers do here.
 
     Args:
         clip_low: epsilon_-, >= 0; how far the ratio may fall below 1; null, or 1 and more, = no
@@ -42,19 +68,11 @@ class ClippedSurrogate:
         length_norm: what a log-ratio in total nats is divided by: nothing (`none`), the tokens
             of the unit, or of the sequence (`token`), or N (`canvas`).
         normaliser: what the sum over units is divided by; see `Units.mean`.
-        kl: estimator of the KL: `k1`, `k2`, `k3` on the unit's log-prob, `exact` over the whole
-            vocabulary, or `none`.
-        kl_coef: beta, >= 0; 0 leaves the KL out, and with it the reference policy.
-        kl_anchor: the policy the KL is measured to, the `reference` or the `old` one.
-        kl_gradient: `value` differentiates the estimator as it stands; `score` adds the
-            score-function term, which makes it the gradient of the estimator's mean (`exact` needs
-            none).
-        kl_normaliser: normaliser of the KL; null = that of the surrogate.
-        kl_length_norm: length norm of the KL; null = that of the surrogate.
 
     References:
         Schulman et al., 2017, eq. 7 (arXiv:1707.06347); GRPO: Shao et al., 2024
-        (arXiv:2402.03300); dual clip: Ye et al., 2020 (arXiv:1912.09729); GSPO: Zheng et al.,
+        (arXiv:2402.03300); dual clip: Ye et al., 2020 (arXiv:1912.09729); Dr.GRPO: Liu et al.,
+        2025 (arXiv:2503.20783); DAPO: Yu et al., 2025 (arXiv:2503.14476); GSPO: Zheng et al.,
         2025 (arXiv:2507.18071); KL estimators: Schulman, 2020, Approximating KL divergence.
     """
 
@@ -62,32 +80,14 @@ class ClippedSurrogate:
     clip_high: Annotated[float, Field(ge=0)] | None = 0.5
     ratio_cap: Annotated[float, Field(gt=1)] | None = None
     log_ratio_clamp: Annotated[float, Field(gt=0)] | None = None
-    ratio_level: Literal["unit", "sequence"] = "unit"
+    ratio_level: Level = "unit"
     length_norm: LengthNorm = "none"
     normaliser: Normaliser = "token"
     kl: Kind = "k3"
-    kl_coef: Annotated[float, Field(ge=0)] = 0.04
-    kl_anchor: Anchor = "reference"
-    kl_gradient: Gradient = "value"
-    kl_normaliser: Normaliser | None = None
-    kl_length_norm: LengthNorm | None = None
 
     units: ClassVar[frozenset[Unit]] = frozenset({"slot", "step", "sequence", "view"})
     needs_old: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Refuse an exact KL to the old policy."""
-        check_kl(self)
-
-    @property
-    def needs_reference(self) -> bool:
-        """Only for a KL estimated from its log-probs; an exact KL reads its whole distribution."""
-        return has_kl(self, "reference") and self.kl != "exact"
-
-    @property
-    def needs_exact_kl(self) -> bool:
-        """Only for `kl: exact`."""
-        return self.kl == "exact" and self.kl_coef > 0
+    uses_score: ClassVar[bool] = False
 
     @property
     def bounded_weight(self) -> float | None:
@@ -105,8 +105,7 @@ class ClippedSurrogate:
         units: Units,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The scalar to minimise and metrics per unit; only `new` carries gradient."""
-        of_level = row_log_ratio if self.ratio_level == "sequence" else log_ratio
-        log_ratio_BU = of_level(new, old, units, self.length_norm)
+        log_ratio_BU = log_ratio(new, old, units, self.length_norm, self.ratio_level)
         kept_BU = log_ratio_BU
         if self.log_ratio_clamp is not None:
             kept_BU = log_ratio_BU.clamp(-self.log_ratio_clamp, self.log_ratio_clamp)
@@ -122,12 +121,13 @@ class ClippedSurrogate:
         loss = -units.mean(torch.minimum(free_BU, held_BU), self.normaliser)
 
         binds_BU = held_BU < free_BU
-        metrics = {
-            "ratio": bounded(log_ratio_BU.detach()).exp(),
-            "log_ratio": log_ratio_BU.detach(),
-            "clip_fraction": binds_BU.float(),
-            "clip_low_fraction": (binds_BU & (ratio_BU < 1)).float(),
-            "clip_high_fraction": (binds_BU & (ratio_BU > 1)).float(),
-        }
-        loss, kl_metrics = with_kl(loss, self, new, old, reference, units)
+        used_BU = kept_BU.detach().clamp(max=math.log(self.ratio_cap or math.inf))
+        used_BU = torch.where(binds_BU, used_BU.clamp(*self._log_bounds), used_BU)
+        metrics = ratio_metrics(log_ratio_BU, units, used_BU)
+        metrics |= clip_metrics(binds_BU & (ratio_BU < 1), binds_BU & (ratio_BU > 1))
+        loss, kl_metrics = self.with_kl(loss, new, old, reference, units)
         return loss, metrics | kl_metrics
+
+    @property
+    def _log_bounds(self) -> tuple[float, float]:
+        return log_bounds(self.clip_low, self.clip_high)

@@ -1,6 +1,5 @@
 """StableDRL: bounded, self-normalised importance weights over the samples of a prompt."""
 
-import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -8,7 +7,16 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from dllmzoo.losses._ratio import LengthNorm, alive, bounded, log_ratio
+from dllmzoo.losses._group import count_by, group_index, softmax_by
+from dllmzoo.losses._ratio import (
+    LengthNorm,
+    alive,
+    clip_metrics,
+    constant_weight,
+    log_bounds,
+    log_ratio,
+    ratio_metrics,
+)
 from dllmzoo.protocols import Unit
 from dllmzoo.records import Estimate, Units
 from dllmzoo.zoo import LOSSES
@@ -76,63 +84,20 @@ class StableDrl:
         """The scalar to minimise and metrics per unit; only `new` carries gradient."""
         raw_BU = log_ratio(new, old, units, self.length_norm).detach()
         log_ratio_BU = raw_BU.to(torch.promote_types(raw_BU.dtype, torch.float32))
-        low, high = self._log_bounds()
-        clipped_BU = log_ratio_BU.clamp(low, high)
-        share_BU, num_BU = _group_softmax(clipped_BU, units)
-        weight_BU = share_BU
-        if not self.self_normalise:
-            weight_BU = alive(bounded(clipped_BU).exp() / num_BU.clamp(min=1), units)
+        clipped_BU = log_ratio_BU
+        if self.clip:
+            clipped_BU = log_ratio_BU.clamp(*log_bounds(self.clip_low, self.clip_high))
+        group_BU = group_index(units)
+        if self.self_normalise:
+            weight_BU = softmax_by(group_BU, clipped_BU, units)
+        else:
+            size_BU = count_by(group_BU, units).clamp(min=1)
+            weight_BU = alive(constant_weight(clipped_BU) / size_BU, units)
 
         score_BU = alive(new.score_BU, units) / units.size_BU.clamp(min=1)
         loss = -units.mean(
             weight_BU * alive(advantage_BU.detach(), units) * score_BU, self.normaliser
         )
-        square_BU, _ = _group_sum(share_BU.square(), units)
-        metrics = {
-            "ratio": bounded(log_ratio_BU).exp(),
-            "ratio_clipped": bounded(clipped_BU).exp(),
-            "log_ratio": log_ratio_BU,
-            "weight": weight_BU,
-            "clip_fraction": (clipped_BU != log_ratio_BU).float(),
-            "clip_low_fraction": (clipped_BU > log_ratio_BU).float(),
-            "clip_high_fraction": (clipped_BU < log_ratio_BU).float(),
-            "ess_share": torch.where(square_BU > 0, 1 / (square_BU * num_BU), 0),
-        }
+        metrics = ratio_metrics(log_ratio_BU, units, clipped_BU) | {"weight": weight_BU}
+        metrics |= clip_metrics(clipped_BU > log_ratio_BU, clipped_BU < log_ratio_BU)
         return loss, metrics
-
-    def _log_bounds(self) -> tuple[float, float]:
-        """Bounds of the log-ratio, nats; infinite where there is none."""
-        low, high = -math.inf, math.inf
-        if self.clip and self.clip_low is not None and self.clip_low < 1:
-            low = math.log(1 - self.clip_low)
-        if self.clip and self.clip_high is not None:
-            high = math.log1p(self.clip_high)
-        return low, high
-
-
-def _group_index(units: Units, device: torch.device) -> tuple[int, Tensor]:
-    """Number of groups, and the group of each unit counted from 0, (B, U)."""
-    groups, index_B = units.group_B.to(device).unique(return_inverse=True)
-    return len(groups), index_B.unsqueeze(1).expand(units.live_BU.shape)
-
-
-def _group_sum(value_BU: Tensor, units: Units) -> tuple[Tensor, Tensor]:
-    """Sum over the live units of a unit's group, and how many they are; (B, U) each."""
-    num_groups, index_BU = _group_index(units, value_BU.device)
-    empty_P = value_BU.new_zeros(num_groups)
-    index = index_BU.flatten()
-    sum_P = empty_P.index_add(0, index, alive(value_BU, units).flatten())
-    num_P = empty_P.index_add(0, index, units.live_BU.to(value_BU.dtype).flatten())
-    return sum_P[index_BU], num_P[index_BU]
-
-
-def _group_softmax(value_BU: Tensor, units: Units) -> tuple[Tensor, Tensor]:
-    """Softmax over the live units of a group (0 for the others), and how many they are."""
-    num_groups, index_BU = _group_index(units, value_BU.device)
-    open_BU = value_BU.masked_fill(~units.live_BU, -math.inf)
-    lowest_P = value_BU.new_full((num_groups,), -math.inf)
-    peak_P = lowest_P.scatter_reduce(0, index_BU.flatten(), open_BU.flatten(), "amax")
-    peak_BU = torch.where(peak_P.isfinite(), peak_P, 0)[index_BU]
-    power_BU = (open_BU - peak_BU).exp()
-    sum_BU, num_BU = _group_sum(power_BU, units)
-    return power_BU / torch.where(sum_BU > 0, sum_BU, 1), num_BU

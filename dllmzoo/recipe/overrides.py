@@ -167,7 +167,7 @@ def _opened(old: Node | None, here: Path, node: Node) -> Node:
         return Node({}, node.source, node.line, node.column, node.key_line, node.key_column)
     if old.mapping:
         return old
-    has_name = here[0] in PARTS or here[:2] == ("sft", "schedule")
+    has_name = here[0] in PARTS or here[:2] in (("sft", "schedule"), ("evaluate", "sampler"))
     if isinstance(old.value, str) and has_name:
         return replace(old, value={"name": replace(old, key_line=0, key_column=0)})
     if not isinstance(old.value, str | int | float | tuple):

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from dllmzoo.recipe.part import Part
+
 STRICT = ConfigDict(extra="forbid", strict=True, validate_default=True)
 
 Positive = Annotated[int, Field(ge=1)]
@@ -129,6 +131,8 @@ class Evaluate:
     Args:
         every: rounds between evaluations; null = only at the start and the end.
         examples: held-out examples, the first of the task's fixed test list.
+        sampler: makes the answers, at temperature 0; null = the sampler of training. A sampler
+            that hands out stored answers needs another one here.
         steps: denoising steps; null = the sampler's own.
         also_steps: further step counts, each evaluated at the start and the end as
             `eval/steps4/...`.
@@ -139,6 +143,7 @@ class Evaluate:
 
     every: Positive | None = None
     examples: Positive = 512
+    sampler: Annotated[Any, Part("sampler")] | None = None
     steps: Positive | None = None
     also_steps: tuple[Positive, ...] = ()
     batch: Positive = 256

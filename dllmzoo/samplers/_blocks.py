@@ -52,11 +52,20 @@ def plan_steps(
     for block in range(blocks):
         steps = share + (block < extra)
         length = min(block_length, answer_length - block * block_length)
-        counts = list(schedule.commits(length, steps))
-        if len(counts) != steps or sum(counts) != length or min(counts) < 0:
-            raise UsageError(
-                f"commits of {type(schedule).__name__} for {length} tokens in {steps} steps are "
-                f"{counts}; there must be {steps} numbers >= 0 that add up to {length}"
-            )
-        plan += [(block, count) for count in counts]
+        plan += [(block, count) for count in shared(length, steps, schedule)]
     return plan
+
+
+def shared(length: int, steps: int, schedule: Schedule) -> list[int]:
+    """`length` tokens over `steps` steps, as the schedule says.
+
+    Raises:
+        UsageError: the schedule's numbers do not add up.
+    """
+    counts = list(schedule.commits(length, steps))
+    if len(counts) != steps or sum(counts) != length or min(counts) < 0:
+        raise UsageError(
+            f"commits of {type(schedule).__name__} for {length} tokens in {steps} steps are "
+            f"{counts}; there must be {steps} numbers >= 0 that add up to {length}"
+        )
+    return counts

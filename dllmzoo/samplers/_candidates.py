@@ -17,6 +17,9 @@ EndRule = Literal["none", "logits_inf", "confidence_inf"]
 ELEMENTS = 2**25
 """Float32 numbers of one chunk of logits: 128 MiB, whatever the vocabulary."""
 
+HELD_BACK = -1e30
+"""Certainty below every other, and above that of a slot without a candidate."""
+
 Certainty = Callable[[Tensor, Tensor, Noise, Slots], Tensor]
 """(prob_SV, token_S, noise, at) -> certainty_S: the slots of highest certainty are committed."""
 
@@ -32,6 +35,7 @@ class Law:
             as usual, then leaves every stop token out of the probabilities that order slots.
         mask_id: never drawn.
         stop_ids: the first one is the end-of-text token.
+        never: further tokens that are never drawn.
     """
 
     temperature: float
@@ -39,6 +43,7 @@ class Law:
     end_rule: EndRule
     mask_id: int
     stop_ids: tuple[int, ...]
+    never: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,13 @@ class Candidates:
     entropy_S: Tensor
     confidence_S: Tensor
     certainty_S: Tensor
+
+    def part(self, keep_S: Tensor) -> Candidates:
+        """The candidates of the slots where `keep_S` (bool)."""
+        return Candidates(
+            self.token_S[keep_S], self.logprob_S[keep_S], self.entropy_S[keep_S],
+            self.confidence_S[keep_S], self.certainty_S[keep_S],
+        )  # fmt: skip
 
 
 def draw(logits: Tensor, law: Law, certainty: Certainty, noise: Noise, at: Slots) -> Candidates:
@@ -92,17 +104,17 @@ def _draw(
     prob_SV = logits_SV.softmax(-1)
     entropy_S = torch.special.entr(prob_SV).sum(-1)
 
-    allowed_SV = _without(logits_SV, (law.mask_id,))
+    allowed_SV = _without(logits_SV, (law.mask_id, *law.never))
     if law.temperature > 0:
         token_S = noise.token(allowed_SV, law.temperature, at)
     else:
         token_S = allowed_SV.argmax(-1)
     drawn_SV = tempered(allowed_SV, law.temperature or 1.0)
-    logprob_S = _at(drawn_SV, token_S) - drawn_SV.logsumexp(-1)
+    logprob_S = at_token(drawn_SV, token_S) - drawn_SV.logsumexp(-1)
 
     if law.end_rule == "confidence_inf":
         prob_SV = _without(logits_SV, law.stop_ids).softmax(-1)
-    confidence_S = _at(prob_SV, token_S)
+    confidence_S = at_token(prob_SV, token_S)
     return token_S, logprob_S, entropy_S, confidence_S, certainty(prob_SV, token_S, noise, at)
 
 
@@ -111,5 +123,6 @@ def _without(logits_SV: Tensor, ids: tuple[int, ...]) -> Tensor:
     return logits_SV.index_fill(-1, index, -torch.inf)
 
 
-def _at(value_SV: Tensor, token_S: Tensor) -> Tensor:
+def at_token(value_SV: Tensor, token_S: Tensor) -> Tensor:
+    """value_S: the entry of each slot's token."""
     return value_SV.gather(1, token_S.unsqueeze(1)).squeeze(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -20,42 +20,83 @@ class Canvas:
 
     The tables hold every row; methods take the numbers `rows` of those that are still running, and
     tensors of just these. Which slots are masked is `hidden_BN`, never the token values.
+
+    Args:
+        tokens_BL: prompt and answer.
+        attend_BL: real positions.
+        blank_BN: slots that are to be filled; the others were given.
+        hidden_BN: slots that are masked now.
+        reveal_BN: step of the last filling, -1 = none yet.
+        logprob_BN: of the last filling, as the next two.
+        entropy_BN: nats.
+        confidence_BN: probability of the token.
+        block_entropy_BT: mean entropy of what each step looked at.
+        running_B: rows that go on; kept up to date where rows may stop early.
+        mask_id: of the policy.
+        commits_BT: tokens to commit, where the number differs between rows; None = it does not.
+        draft_BTN: the answer before each step, masked slots filled with proposals; None = not
+            stored.
+        hidden_BTN: what was masked before each step; with `draft_BTN`.
+        forwards: model rows run so far.
     """
 
     tokens_BL: Tensor
     attend_BL: Tensor
+    blank_BN: Tensor
     hidden_BN: Tensor
     reveal_BN: Tensor
     logprob_BN: Tensor
     entropy_BN: Tensor
     confidence_BN: Tensor
     block_entropy_BT: Tensor
+    running_B: Tensor
     mask_id: int
+    commits_BT: Tensor | None = None
+    draft_BTN: Tensor | None = None
+    hidden_BTN: Tensor | None = None
     forwards: int = 0
 
     @classmethod
     def blank(cls, prompts: Prompts, N: int, T: int, mask_id: int, device: torch.device) -> Canvas:
         """Every answer slot masked, behind the prompt."""
+        return cls.given(
+            prompts, torch.full((len(prompts.sample_B), N), mask_id), T, mask_id, device
+        )
+
+    @classmethod
+    def given(
+        cls, prompts: Prompts, answer_BN: Tensor, T: int, mask_id: int, device: torch.device
+    ) -> Canvas:
+        """An answer behind the prompt, masked where it holds the mask token."""
         sizes = dims(
             tokens_BL=prompts.tokens_BL,
             attend_BL=prompts.attend_BL,
             group_B=prompts.group_B,
             sample_B=prompts.sample_B,
         )
-        tokens_BL = prompts.tokens_BL.to(device)
-        hidden_BN = torch.ones(sizes["B"], N, dtype=torch.bool, device=device)
-        zero_BN = torch.zeros(sizes["B"], N, device=device)
+        answer_BN = answer_BN.to(device)
+        hidden_BN = answer_BN == mask_id
+        zero_BN = torch.zeros(answer_BN.shape, device=device)
         return cls(
-            tokens_BL=torch.cat([tokens_BL, tokens_BL.new_full((sizes["B"], N), mask_id)], 1),
-            attend_BL=torch.cat([prompts.attend_BL.to(device), hidden_BN], 1),
+            tokens_BL=torch.cat([prompts.tokens_BL.to(device), answer_BN], 1),
+            attend_BL=torch.cat([prompts.attend_BL.to(device), torch.ones_like(hidden_BN)], 1),
+            blank_BN=hidden_BN.clone(),
             hidden_BN=hidden_BN,
             reveal_BN=torch.full_like(hidden_BN, -1, dtype=torch.int64),
             logprob_BN=zero_BN,
             entropy_BN=zero_BN.clone(),
             confidence_BN=zero_BN.clone(),
             block_entropy_BT=torch.zeros(sizes["B"], T, device=device),
+            running_B=hidden_BN.any(1),
             mask_id=mask_id,
         )
+
+    def store_drafts(self) -> None:
+        """From now on remember the answer before each step and the proposals made in it."""
+        B, T = self.block_entropy_BT.shape
+        N = self.hidden_BN.shape[1]
+        self.draft_BTN = self.tokens_BL.new_zeros(B, T, N)
+        self.hidden_BTN = self.hidden_BN.new_zeros(B, T, N)
 
     @property
     def answer_BN(self) -> Tensor:
@@ -84,6 +125,27 @@ class Canvas:
         logits = policy(tokens_BL, attend_BL, logits_at=at_BL).logits
         return logits.to(tokens_BL.device)  # the head of a spread-out model may sit elsewhere
 
+    def due(self, rows: Tensor, step: int, count: int | None) -> tuple[Tensor, int | Tensor | None]:
+        """The rows that commit something at a step, and how much: for all alike, or for each."""
+        if self.commits_BT is not None and count is not None:
+            count_B = self.commits_BT[rows, step]
+            return rows[count_B > 0], count_B[count_B > 0]
+        return (rows[:0] if count == 0 else rows), count
+
+    def before(self, step: int) -> None:
+        """Store the state before a step; masked slots keep the proposal made last."""
+        if self.draft_BTN is None or self.hidden_BTN is None:
+            return
+        last_BN = self.draft_BTN[:, step - 1] if step else self.answer_BN
+        self.draft_BTN[:, step] = torch.where(self.hidden_BN, last_BN, self.answer_BN)
+        self.hidden_BTN[:, step] = self.hidden_BN
+
+    def propose(self, rows: Tensor, step: int, at_BN: Tensor, token_S: Tensor) -> None:
+        """Store the proposals of a step, where drafts are stored; `at_BN` marks their slots."""
+        if self.draft_BTN is not None:
+            state_BN = self.draft_BTN[rows, step]
+            self.draft_BTN[rows, step] = state_BN.masked_scatter(at_BN, token_S)
+
     def commit(
         self, rows: Tensor, step: int, at_BN: Tensor, chosen_BN: Tensor, found: Candidates
     ) -> None:
@@ -108,6 +170,25 @@ class Canvas:
         entropy_BN = spread_out(found.entropy_S, at_BN)
         self.block_entropy_BT[rows, step] = entropy_BN.sum(1) / at_BN.sum(1)
 
+    def mask_again(self, rows: Tensor, again_BN: Tensor) -> None:
+        """Take back what was written in some slots, and what is known about it."""
+        for table_BN, empty in (
+            (self.answer_BN, self.mask_id),
+            (self.logprob_BN, 0),
+            (self.entropy_BN, 0),
+            (self.confidence_BN, 0),
+            (self.reveal_BN, -1),
+            (self.hidden_BN, True),
+        ):
+            table_BN[rows] = table_BN[rows].masked_fill(again_BN, empty)
+
+    def copy_rows(self, source_B: Tensor) -> None:
+        """Make every row what the row of number `source_B` is."""
+        for field in fields(self):
+            table = getattr(self, field.name)
+            if isinstance(table, Tensor):
+                table[:] = table[source_B]
+
     def ended(self, stop_ids: tuple[int, ...]) -> Tensor:
         """Bool (B, N): slots that hold a committed end token."""
         stops = torch.tensor(stop_ids, dtype=torch.int64, device=self.tokens_BL.device)
@@ -119,13 +200,12 @@ class Canvas:
         """The finished record; slots never committed are filled with the end token."""
         if stop_ids:
             self.answer_BN.masked_fill_(self.hidden_BN, stop_ids[0])
-        end_BN = self.ended(stop_ids)
-        valid_BN = end_BN.cumsum(1) - end_BN.long() == 0
-        answer_BL = self._behind_prompt(torch.ones_like(self.hidden_BN))
+        end_BN = self.ended(stop_ids) & self.blank_BN
+        valid_BN = (end_BN.cumsum(1) - end_BN.long() == 0) & self.blank_BN
         return Rollout(
             tokens_BL=self.tokens_BL,
             attend_BL=self.attend_BL,
-            answer_BL=answer_BL,
+            answer_BL=self._behind_prompt(self.blank_BN),
             valid_BL=self._behind_prompt(valid_BN),
             reveal_BL=self._behind_prompt(self.reveal_BN, -1),
             logprob_BL=self._behind_prompt(self.logprob_BN),
@@ -138,6 +218,8 @@ class Canvas:
             num_steps=num_steps,
             sampler=sampler,
             forwards=self.forwards,
+            draft_BTN=self.draft_BTN,
+            hidden_BTN=self.hidden_BTN,
         )
 
     def _behind_prompt(self, value_BN: Tensor, fill: float = 0) -> Tensor:

@@ -17,6 +17,17 @@ from dllmzoo.samplers._blocks import check_canvas, plan_steps
 from dllmzoo.samplers._candidates import Candidates, EndRule, Law, draw
 from dllmzoo.samplers._canvas import Canvas, spread_out
 from dllmzoo.samplers._noise import KeyedNoise, Noise, Slots
+from dllmzoo.samplers._parameters import with_inherited
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What one call of a sampler works with."""
+
+    policy: Policy
+    canvas: Canvas
+    noise: Noise
+    law: Law
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,9 @@ class SemiAutoregressive:
         stop_at_end: a row stops after the block in which it committed an end token; the rest is
             filled with the end token. false = every slot is written.
         commits: schedule of the commits inside a block, read where `steps` is given.
+        record_drafts: store the state before every step, and a proposal for every masked slot of
+            the whole answer in it. No further forward, but the head runs at all masked slots, and
+            memory grows by N * T tokens a row. The answers are the same.
     """
 
     answer_length: Annotated[int, Field(ge=1, le=65536)] = 128
@@ -53,17 +67,14 @@ class SemiAutoregressive:
     end_rule: EndRule = "none"
     stop_at_end: bool = False
     commits: Annotated[Any, Part("schedule")] = "linear"
+    record_drafts: bool = False
 
     records_steps: ClassVar[bool] = True
 
     def __init_subclass__(cls) -> None:
-        """Give a subclass that lists no parameters the list above."""
-        doc = inspect.cleandoc(cls.__doc__ or "")
-        if doc and "\nArgs:" not in doc:
-            text = inspect.cleandoc(SemiAutoregressive.__doc__ or "")
-            args = text[text.index("\nArgs:") :]
-            head, references, tail = doc.partition("\nReferences:")
-            cls.__doc__ = f"{head.rstrip()}\n{args}\n{references}{tail}"
+        """Put the parameters of the base into the docstring of a subclass."""
+        if cls.__doc__:
+            cls.__doc__ = with_inherited(cls.__doc__, inspect.getdoc(cls.__mro__[1]) or "")
 
     def __post_init__(self) -> None:
         """Refuse settings that do not fit together, naming the nearest that do."""
@@ -86,6 +97,10 @@ class SemiAutoregressive:
         """
         raise NotImplementedError
 
+    def ranked(self, found: Candidates, step: int, stop_ids: tuple[int, ...]) -> Candidates:
+        """The candidates of a step with the certainty that finally orders them."""
+        return found
+
     @property
     def num_steps(self) -> int:
         """T: no row runs more forwards."""
@@ -97,6 +112,11 @@ class SemiAutoregressive:
         steps = sum(count != 0 for _, count in self._plan())
         return steps * (2 if self.cfg_scale > 0 else 1)
 
+    @property
+    def records_drafts(self) -> bool:
+        """Whether rollouts hold `draft_BTN` and `hidden_BTN`."""
+        return self.record_drafts
+
     @torch.no_grad()
     def __call__(
         self, policy: Policy, prompts: Prompts, key: Key, noise: Noise | None = None
@@ -104,7 +124,8 @@ class SemiAutoregressive:
         """Answers of every row; row i depends on the key and `sample_B[i]` alone.
 
         Args:
-            policy: aligned logits; asked for those of masked slots of the active block only.
+            policy: aligned logits; asked for those of masked slots of the active block only, of
+                all masked slots where drafts are recorded.
             prompts: B rows, left-padded.
             key: where random numbers come from; greedy sampling in order of confidence draws none.
             noise: the random choices themselves instead, for tests.
@@ -114,26 +135,67 @@ class SemiAutoregressive:
         """
         self._check_end_token(policy)
         device = getattr(policy, "device", prompts.tokens_BL.device)
-        canvas = Canvas.blank(prompts, self.answer_length, self.num_steps, policy.mask_id, device)
-        if noise is None:
-            shape = (self.num_steps, self.answer_length)
-            noise = KeyedNoise(key, prompts.sample_B, *shape, device)
-        law = Law(self.temperature, self.cfg_scale, self.end_rule, policy.mask_id, policy.stop_ids)
-        rows = torch.arange(len(prompts.sample_B), device=device)
-        for step, (block, count) in enumerate(self._plan()):
-            if len(rows) == 0:
-                break
-            if count == 0:
-                continue
-            at_BN = self._active(canvas.hidden_BN[rows], block)
-            which, slot_S = at_BN.nonzero(as_tuple=True)
-            at = Slots(step, rows[which], slot_S)
-            logits = canvas.logits(policy, rows, at_BN, guided=self.cfg_scale > 0)
-            found = draw(logits, law, self.certainty, noise, at)
-            chosen_BN = self._chosen(found, at_BN, count)
-            canvas.commit(rows, step, at_BN, chosen_BN, found)
-            rows = self._unfinished(canvas, rows, at_BN & ~chosen_BN, policy.stop_ids)
+        canvas = self._canvas(policy, prompts, device)
+        if self.records_drafts:
+            canvas.store_drafts()
+        noise = self._noise(key, prompts, device) if noise is None else noise
+        self._fill(Walk(policy, canvas, noise, self._law(policy)), prompts)
         return canvas.rollout(prompts, policy.stop_ids, self.num_steps, self)
+
+    def _canvas(self, policy: Policy, prompts: Prompts, device: torch.device) -> Canvas:
+        """What there is before the first step."""
+        N, T = self.answer_length, self.num_steps
+        return Canvas.blank(prompts, N, T, policy.mask_id, device)
+
+    def _noise(self, key: Key, prompts: Prompts, device: torch.device) -> Noise:
+        """The random numbers of every row."""
+        return KeyedNoise(key, prompts.sample_B, self.num_steps, self.answer_length, device)
+
+    def _law(self, policy: Policy) -> Law:
+        """How candidates are drawn."""
+        mask_id, stop_ids = policy.mask_id, policy.stop_ids
+        return Law(self.temperature, self.cfg_scale, self.end_rule, mask_id, stop_ids)
+
+    def _fill(self, walk: Walk, prompts: Prompts) -> None:
+        """Take every row through all steps."""
+        rows = torch.arange(len(walk.canvas.hidden_BN), device=walk.canvas.hidden_BN.device)
+        self._take_steps(walk, rows, range(self.num_steps))
+
+    def _take_steps(self, walk: Walk, rows: Tensor, steps: range) -> None:
+        """Take some rows through some steps, as far as they do not stop before."""
+        canvas, plan = walk.canvas, self._plan()
+        for step in steps:
+            canvas.before(step)
+            block, count = plan[step]
+            due, count = canvas.due(rows, step, count)
+            if len(due) == 0:
+                continue
+            at_BN = self._active(canvas.hidden_BN[due], block)
+            found = self._candidates(walk, due, step, at_BN)
+            chosen_BN = self._chosen(found, at_BN, count)
+            canvas.commit(due, step, at_BN, chosen_BN, found)
+            self._revise(canvas, due, step)
+            if self.threshold is not None or self.stop_at_end:
+                hidden_BN = canvas.hidden_BN[due]
+                open_BN = at_BN & hidden_BN if block is None else self._active(hidden_BN, block)
+                rows = self._unfinished(canvas, due, open_BN, walk.policy.stop_ids)
+
+    def _candidates(self, walk: Walk, rows: Tensor, step: int, at_BN: Tensor) -> Candidates:
+        """One candidate for each of the marked slots; proposals for the others are stored."""
+        canvas = walk.canvas
+        wide_BN = canvas.hidden_BN[rows] if self.records_drafts else at_BN
+        which, slot_S = wide_BN.nonzero(as_tuple=True)
+        at = Slots(step, rows[which], slot_S)
+        logits = canvas.logits(walk.policy, rows, wide_BN, guided=self.cfg_scale > 0)
+        found = draw(logits, walk.law, self.certainty, walk.noise, at)
+        found = self.ranked(found, step, walk.policy.stop_ids)
+        if not self.records_drafts:
+            return found
+        canvas.propose(rows, step, wide_BN, found.token_S)
+        return found.part(at_BN[wide_BN])
+
+    def _revise(self, canvas: Canvas, rows: Tensor, step: int) -> None:
+        """Change rows after the commits of a step; nothing, unless slots are masked again."""
 
     @property
     def _block_length(self) -> int:
@@ -162,12 +224,13 @@ class SemiAutoregressive:
         first_B1 = hidden_BN.int().argmax(1, keepdim=True)
         return hidden_BN & (block_N == first_B1 // self._block_length)
 
-    def _chosen(self, found: Candidates, at_BN: Tensor, count: int | None) -> Tensor:
+    def _chosen(self, found: Candidates, at_BN: Tensor, count: int | Tensor | None) -> Tensor:
         """Bool (B, N): the `count` most certain; None: the most certain and all confident ones."""
         certainty_BN = spread_out(found.certainty_S, at_BN, -torch.inf)
         order_BN = certainty_BN.argsort(dim=1, descending=True, stable=True)
-        first_BK = order_BN[:, : 1 if count is None else count]
-        chosen_BN = torch.zeros_like(at_BN).scatter(1, first_BK, True)
+        most = 1 if count is None else count.unsqueeze(1) if isinstance(count, Tensor) else count
+        first_BN = torch.arange(at_BN.shape[1], device=at_BN.device).expand_as(at_BN) < most
+        chosen_BN = torch.zeros_like(at_BN).scatter(1, order_BN, first_BN)
         if self.threshold is not None:
             chosen_BN |= spread_out(found.confidence_S, at_BN) >= self.threshold
         return chosen_BN & at_BN
@@ -176,9 +239,8 @@ class SemiAutoregressive:
         self, canvas: Canvas, rows: Tensor, open_BN: Tensor, stop_ids: tuple[int, ...]
     ) -> Tensor:
         """The rows that go on; `open_BN` marks slots of the active block that are still masked."""
-        if self.threshold is None and not self.stop_at_end:
-            return rows  # all rows finish with the plan: no need to wait for the device
         more_B = canvas.hidden_BN[rows].any(1)
         if self.stop_at_end:
             more_B &= open_BN.any(1) | ~canvas.ended(stop_ids)[rows].any(1)
+        canvas.running_B[rows] = more_B
         return rows[more_B]

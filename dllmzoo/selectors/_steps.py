@@ -1,11 +1,16 @@
-"""What selectors share: sums of slot values over steps, and tables of single steps."""
+"""What selectors share: values of whole steps, ranked steps, and tables of steps and spans."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from dllmzoo.records import Rollout, Steps
+
+Over = Literal["committed_mean", "committed_sum", "block_mean"]
+"""What a step's entropy is taken over: the slots it committed, or all masked ones of the block."""
 
 
 def total_over_steps(value_BL: Tensor, rollout: Rollout) -> tuple[Tensor, Tensor]:
@@ -37,6 +42,32 @@ def mean_over_steps(value_BL: Tensor, rollout: Rollout) -> tuple[Tensor, Tensor]
     return (total_BT / count_BT.clamp(min=1)).float(), count_BT
 
 
+def step_entropies(rollout: Rollout, over: Over) -> tuple[Tensor, Tensor]:
+    """Entropy of each step in nats, float32 (B, T), and how many slots it committed, int64."""
+    mean_BT, count_BT = mean_over_steps(rollout.entropy_BL, rollout)
+    if over == "committed_sum":
+        return total_over_steps(rollout.entropy_BL, rollout)[0].float(), count_BT
+    return (rollout.block_entropy_BT if over == "block_mean" else mean_BT), count_BT
+
+
+def busy_steps(rollout: Rollout) -> Tensor:
+    """Bool (B, T): the steps that did something.
+
+    They committed tokens; where a sampler masks tokens again, they changed what is masked.
+    """
+    if rollout.hidden_BTN is None:
+        return total_over_steps(rollout.answer_BL, rollout)[1] > 0
+    B, T = len(rollout.tokens_BL), rollout.num_steps
+    every_BK = torch.arange(T + 1, device=rollout.tokens_BL.device).expand(B, T + 1)
+    hidden_BKL = rollout.hidden_before(every_BK)
+    return (hidden_BKL[:, 1:] != hidden_BKL[:, :-1]).any(2)
+
+
+def ranked_steps(score_BT: Tensor, usable_BT: Tensor) -> Tensor:
+    """All steps by score, highest first, int64 (B, T); ties by time, unusable steps last."""
+    return score_BT.masked_fill(~usable_BT, -torch.inf).argsort(dim=1, descending=True, stable=True)
+
+
 def best_steps(score_BT: Tensor, usable_BT: Tensor, num: int) -> Steps:
     """The `num` usable steps of highest score, best first; ties go to the smaller step.
 
@@ -45,10 +76,7 @@ def best_steps(score_BT: Tensor, usable_BT: Tensor, num: int) -> Steps:
         usable_BT: bool; the other steps come last, with weight 0.
         num: K; columns beyond T are unused, empty spans.
     """
-    ranked_BT = score_BT.masked_fill(~usable_BT, -torch.inf).argsort(
-        dim=1, descending=True, stable=True
-    )
-    return single_steps(ranked_BT[:, :num], usable_BT, num)
+    return single_steps(ranked_steps(score_BT, usable_BT)[:, :num], usable_BT, num)
 
 
 def single_steps(chosen_BK: Tensor, usable_BT: Tensor, num: int) -> Steps:
@@ -67,3 +95,27 @@ def single_steps(chosen_BK: Tensor, usable_BT: Tensor, num: int) -> Steps:
         stop_BK=pad(chosen_BK + 1, (0, missing), value=T),
         weight_BK=pad(weight_BK, (0, missing), value=0.0),
     )
+
+
+def every_step(usable_BT: Tensor) -> Steps:
+    """All T steps in the order of time, weight 1 where usable."""
+    B, T = usable_BT.shape
+    return single_steps(torch.arange(T, device=usable_BT.device).expand(B, T), usable_BT, T)
+
+
+def spans(column_BT: Tensor, num: int, rollout: Rollout) -> Steps:
+    """The span from the first to the last step of each column, weight 1 where it committed.
+
+    Args:
+        column_BT: int64 in [0, num], rising with time; `num` = the step belongs to no span.
+        num: K; a column without steps is the empty span [T, T).
+        rollout: whose steps.
+    """
+    B, T = column_BT.shape
+    step_BT = torch.arange(T, device=column_BT.device).expand(B, T)
+    empty_BK = step_BT.new_full((B, num + 1), T)
+    start_BK = empty_BK.scatter_reduce(1, column_BT, step_BT, "amin")
+    stop_BK = empty_BK.scatter_reduce(1, column_BT, step_BT + 1, "amax", include_self=False)
+    _, count_BT = total_over_steps(rollout.answer_BL, rollout)
+    committed_BK = torch.zeros_like(empty_BK).scatter_add(1, column_BT, count_BT)
+    return Steps(start_BK[:, :num], stop_BK[:, :num], (committed_BK[:, :num] > 0).float())

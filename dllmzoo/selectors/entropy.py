@@ -1,14 +1,14 @@
 """Selector of the most uncertain denoising steps."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from dllmzoo.records import Key, Rollout, Steps
-from dllmzoo.selectors._steps import best_steps, mean_over_steps, total_over_steps
+from dllmzoo.selectors._steps import Over, best_steps, step_entropies, total_over_steps
 from dllmzoo.zoo import SELECTORS
 
 
@@ -41,7 +41,7 @@ class Entropy:
     """
 
     steps: Annotated[int, Field(ge=1)] = 8
-    over: Literal["committed_mean", "committed_sum", "block_mean"] = "committed_mean"
+    over: Over = "committed_mean"
     until_last_non_end: bool = False
 
     exempt: ClassVar[dict[str, str]] = {
@@ -54,11 +54,7 @@ class Entropy:
 
     def __call__(self, rollout: Rollout, key: Key) -> Steps:
         """Column k is the k-th most uncertain step of each row; the key is not read."""
-        entropy_BT, count_BT = mean_over_steps(rollout.entropy_BL, rollout)
-        if self.over == "committed_sum":
-            entropy_BT = total_over_steps(rollout.entropy_BL, rollout)[0].float()
-        elif self.over == "block_mean":
-            entropy_BT = rollout.block_entropy_BT
+        entropy_BT, count_BT = step_entropies(rollout, self.over)
         usable_BT = count_BT > 0
         if self.until_last_non_end:
             usable_BT = usable_BT & _until_last_text(rollout)

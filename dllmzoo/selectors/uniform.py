@@ -7,7 +7,7 @@ import torch
 from pydantic import Field
 
 from dllmzoo.records import Key, Rollout, Steps
-from dllmzoo.selectors._steps import mean_over_steps, single_steps
+from dllmzoo.selectors._steps import busy_steps, single_steps
 from dllmzoo.zoo import SELECTORS
 
 
@@ -34,6 +34,7 @@ class Uniform:
     steps: Annotated[int, Field(ge=1)] = 8
     force_last: bool = False
 
+    state_only: ClassVar[bool] = True
     exempt: ClassVar[dict[str, str]] = {
         "first_choice_first": "even distances move every column when K changes"
     }
@@ -44,9 +45,9 @@ class Uniform:
 
     def __call__(self, rollout: Rollout, key: Key) -> Steps:
         """Column k is the k-th step in time; the key is not read."""
-        _, count_BT = mean_over_steps(rollout.entropy_BL, rollout)
-        step_K = torch.tensor(self._chosen(rollout.num_steps), device=count_BT.device)
-        return single_steps(step_K.expand(len(count_BT), -1), count_BT > 0, self.steps)
+        busy_BT = busy_steps(rollout)
+        step_K = torch.tensor(self._chosen(rollout.num_steps), device=busy_BT.device)
+        return single_steps(step_K.expand(len(busy_BT), -1), busy_BT, self.steps)
 
     def _chosen(self, T: int) -> list[int]:
         K = self.num_selected(T)

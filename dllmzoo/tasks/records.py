@@ -59,6 +59,11 @@ class Records:
             `content`; recipes write `prompt: COLUMN`.
         answer_column: column with the right answer, read by `exact_match`, `contains` and
             supervised training; recipes write `answer: COLUMN`, null if the data have none.
+        answer_columns: columns with answers for the sampler `stored`, such as a better and a worse
+            one; recipes write `answers: [COLUMN, COLUMN]`. Sample i of a round takes column i
+            modulo their number, so let `train.group_size` be a multiple of it.
+        infill_column: column with a text for the sampler `infill`, `[MASK]` or the tokenizer's own
+            mask token standing for each blank token; recipes write `infill: COLUMN`.
         chat: True makes a text prompt one user message for the tokenizer's chat template;
             messages always go through it.
         rewards: name -> weight. `exact_match`: 1 if the text is the answer, white space around
@@ -85,6 +90,12 @@ class Records:
     answer_column: Annotated[
         str | None, Field(validation_alias=AliasChoices("answer", "answer_column"))
     ] = "answer"
+    answer_columns: Annotated[
+        tuple[str, ...], Field(validation_alias=AliasChoices("answers", "answer_columns"))
+    ] = ()
+    infill_column: Annotated[
+        str | None, Field(validation_alias=AliasChoices("infill", "infill_column"))
+    ] = None
     chat: bool = False
     rewards: Annotated[dict[str, float], AfterValidator(_known)] = field(
         default_factory=lambda: {"exact_match": 1.0}
@@ -133,12 +144,25 @@ class Records:
         """The answer column as text; nothing is drawn."""
         if self.answer_column is None:
             raise TaskError("supervised training needs `task.answer`, the column to imitate")
-        given = example[self.answer_column]
-        if given is None:
-            raise TaskError(
-                f"a record of {self._source} has no {self.answer_column!r}: {_shown(example)}"
-            )
-        return str(given)
+        return self._text(example, self.answer_column)
+
+    @property
+    def gives(self) -> frozenset[str]:
+        """What comes with a prompt: `answers`, `blanks`, both or nothing."""
+        named = {"answers": bool(self.answer_columns), "blanks": self.infill_column is not None}
+        return frozenset(kind for kind, there in named.items() if there)
+
+    def given(self, example: Example, key: Key, sample: int) -> str:
+        """The stored answer of a row: column `sample` modulo the number of columns."""
+        if not self.answer_columns:
+            raise TaskError("stored answers need `task.answers`, the columns that hold them")
+        return self._text(example, self.answer_columns[sample % len(self.answer_columns)])
+
+    def given_blanks(self, example: Example, key: Key, sample: int) -> str:
+        """The text of the infill column."""
+        if self.infill_column is None:
+            raise TaskError("filling blanks needs `task.infill`, the column with the texts")
+        return self._text(example, self.infill_column)
 
     def reward(self, texts: Sequence[str], examples: Sequence[Example]) -> Rewards:
         """Weighted components of X texts; text x answers example x."""
@@ -211,6 +235,12 @@ class Records:
 
         return compared
 
+    def _text(self, record: Example, column: str) -> str:
+        """A column that must hold something, as text."""
+        if record[column] is None:
+            raise TaskError(f"a record of {self._source} has no {column!r}: {_shown(record)}")
+        return str(record[column])
+
     @property
     def _source(self) -> str:
         return self.file or (f"the data set {self.hub}" if self.hub else "the data")
@@ -260,8 +290,9 @@ class Records:
         return sorted(set(range(len(self._table.rows))) - set(held)), held
 
     def _read(self, path: str) -> Table:
-        columns = (self.prompt_column, self.answer_column)
-        return read_file(path, text_columns=[name for name in columns if name is not None])
+        columns = (self.prompt_column, self.answer_column, self.infill_column)
+        named = [*self.answer_columns, *(name for name in columns if name is not None)]
+        return read_file(path, text_columns=named)
 
     def _fetch(self, split: str) -> Table:
         return read_hub(self.hub or "", self.subset, split, self.revision)
@@ -272,6 +303,9 @@ class Records:
         if self.answer_column is not None:
             why = " for the right answer (`answer`; null if there is none)"
             table.require(self.answer_column, why=why)
+        table.require(*self.answer_columns, why=" for the stored answers (`answers`)")
+        if self.infill_column is not None:
+            table.require(self.infill_column, why=" for the text to fill in (`infill`)")
         for name in self.rewards:
             if name not in COMPARISONS:
                 columns = FUNCTIONS[name].columns

@@ -13,6 +13,7 @@ from dllmzoo.errors import TaskError
 from dllmzoo.protocols import Ratio
 from dllmzoo.records import Example, Key, Rewards
 from dllmzoo.tasks._epochs import epoch_positions
+from dllmzoo.tasks._given import BLANK, spoilt
 from dllmzoo.tasks._grids import DIGITS, count_solutions
 from dllmzoo.tasks._parse import cut_digits, exact_grid, last_answer, written_grid
 from dllmzoo.tasks._puzzles import MOST_BLANKS, distinct_puzzles, puzzles
@@ -69,6 +70,9 @@ class Sudoku:
     them (off their whole class, as `split` says). With `file` alone its rows are divided as
     `split` says; with both, rows of `file` whose solution is tested are left out.
 
+    For the sampler `stored` every prompt comes with a right and a spoilt solution in turn; for
+    `infill` with the grid itself, its empty cells being the blanks.
+
     Args:
         prompt_style: `compact`: the puzzle's 16 digits and `=`; the whole answer must be exactly
             16 digits 1-4. `chat`: a message with the rules; the answer stands in the last answer
@@ -112,6 +116,7 @@ class Sudoku:
     on_error: OnError = "raise"
 
     primary: ClassVar[str] = "solved_rate"
+    gives: ClassVar[frozenset[str]] = frozenset({"answers", "blanks"})
 
     def __post_init__(self) -> None:
         """Check the two ranges."""
@@ -148,7 +153,20 @@ class Sudoku:
                 guesses = torch.randint(len(DIGITS), (len(grid),), generator=generator).tolist()
                 cells = zip(example["puzzle"], guesses, strict=True)
                 grid = "".join(DIGITS[guess] if clue == "0" else clue for clue, guess in cells)
-        return grid if self.prompt_style == "compact" else f"<answer>\n{grid}\n</answer>"
+        return self._written(grid)
+
+    def given(self, example: Example, key: Key, sample: int) -> str:
+        """One of a pair of stored answers: the solution if `sample` is even, else a spoilt one.
+
+        In a spoilt one some of the blanks, one to all, hold another digit; drawn from the key.
+        """
+        if sample % 2 == 0:
+            return self._written(example["solution"])
+        return self._written(spoilt(example, key.generator(sample)))
+
+    def given_blanks(self, example: Example, key: Key, sample: int) -> str:
+        """The puzzle as an answer whose empty cells are blanks to fill in."""
+        return self._written(example["puzzle"].replace("0", BLANK))
 
     def reward(self, texts: Sequence[str], examples: Sequence[Example]) -> Rewards:
         """Weighted components of X texts; text x answers example x."""
@@ -208,6 +226,10 @@ class Sudoku:
             except TaskError as error:
                 problems.append(str(error))
         return problems
+
+    def _written(self, grid: str) -> str:
+        """A grid as the answer that the prompt asks for."""
+        return grid if self.prompt_style == "compact" else f"<answer>\n{grid}\n</answer>"
 
     def _read_released(self, text: str) -> str | None:
         inside = text if self.prompt_style == "compact" else last_answer(text)

@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 
+from dllmzoo.errors import UsageError
 from dllmzoo.protocols import Policy, Ratio, Sampler, Task
+from dllmzoo.recipe.recipe import Recipe
 from dllmzoo.records import Example, Key
 from dllmzoo.training.prompts import Codec
 
@@ -35,12 +37,30 @@ class Evaluation:
     forwards: int
 
 
+def evaluator(recipe: Recipe) -> Sampler:
+    """The sampler that answers in evaluations: `evaluate.sampler`, else the one of training.
+
+    Raises:
+        UsageError: it asks no policy.
+    """
+    sampler = recipe.sampler if recipe.evaluate.sampler is None else recipe.evaluate.sampler
+    if getattr(sampler, "given", None) == "answers":
+        raise UsageError(
+            "the sampler hands out answers of the data, so it says nothing about a model; name "
+            "another: evaluate.sampler={name: low_confidence, answer_length: ..., steps: ...}"
+        )
+    return sampler
+
+
 def greedy(sampler: Sampler, steps: int | None = None) -> Sampler:
     """The sampler at temperature 0, with another number of denoising steps if given.
 
-    A number of steps replaces a confidence threshold: evaluation is then static.
+    A number of steps replaces a confidence threshold: evaluation is then static. Drafts are not
+    stored, since nothing reads them.
     """
     changes: dict[str, Any] = {"temperature": 0.0}
+    if getattr(sampler, "record_drafts", False) and not getattr(sampler, "remasks", False):
+        changes["record_drafts"] = False
     if steps is not None:
         changes["steps"] = steps
         if getattr(sampler, "threshold", None) is not None:
@@ -65,7 +85,7 @@ def evaluate(
         policy: the network, unwrapped.
         codec: text to tokens and back.
         task: prompts and metrics.
-        sampler: usually `greedy(sampler)`.
+        sampler: usually `greedy(evaluator(recipe))`.
         examples: all of them, on every process.
         batch: rows of one sampler call.
         accelerator: shares the examples among processes; None = one process.
@@ -83,6 +103,7 @@ def evaluate(
         part = mine[start : start + batch]
         prompts = codec.prompts(task, [examples[i] for i in part], 1, answer_length=length)
         prompts = replace(prompts, sample_B=torch.tensor(part, device=prompts.sample_B.device))
+        prompts = codec.with_given(prompts, task, sampler, key.sub("given"))
         rollout = sampler(policy, prompts, key)
         texts += codec.texts(rollout.tokens_BL[:, -length:])
         forwards += rollout.forwards

@@ -46,6 +46,8 @@ def views_of(recipe: Recipe) -> int:
     fixed = recipe.likelihood.num_forwards
     if fixed is not None:
         return fixed
+    if not recipe.likelihood.uses_steps:  # a view for each answer token
+        return recipe.sampler.answer_length
     steps = recipe.sampler.num_steps
     selected = getattr(recipe.selector, "num_selected", None)
     return selected(steps) if selected else getattr(recipe.selector, "steps", steps)

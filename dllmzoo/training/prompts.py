@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from dllmzoo.errors import TaskError
-from dllmzoo.protocols import Task
+from dllmzoo.protocols import Sampler, Task
 from dllmzoo.records import Example, Key, Prompts
+from dllmzoo.tasks._given import BLANK
 
 
 @dataclass(frozen=True)
@@ -118,20 +119,94 @@ class Codec:
             TaskError: a demonstration is longer than the answer canvas.
         """
         prompts = self.prompts(task, examples, 1, answer_length=answer_length, first=first)
-        answer_BN = torch.full((len(examples), answer_length), self.filler)
-        for row, example in enumerate(examples):
-            text = task.answer(example, key, first + row)
+        texts = [task.answer(example, key, first + row) for row, example in enumerate(examples)]
+        return prompts, self.answers(texts, answer_length, "a demonstration")
+
+    def with_given(self, prompts: Prompts, task: Task, sampler: Sampler, key: Key) -> Prompts:
+        """The prompts with the answers that the sampler wants to be given, if it wants any.
+
+        The task's method `given(example, key, sample) -> str` makes the text of a row; for texts
+        with blanks its method `given_blanks` does, if it has one. A blank token is spelled
+        `[MASK]` or as the tokenizer spells its mask token.
+
+        Args:
+            prompts: rows with their final sample numbers.
+            task: makes the texts.
+            sampler: its `given` is `answers`, `blanks` or missing.
+            key: of the round.
+
+        Raises:
+            TaskError: the task gives none, or a text does not fit the canvas.
+        """
+        kind = getattr(sampler, "given", None)
+        if kind is None:
+            return prompts
+        give = getattr(task, "given", None)
+        if kind == "blanks":
+            give = getattr(task, "given_blanks", give)  # a task may know both kinds
+        if give is None:
+            raise TaskError(
+                f"the sampler wants {kind} to be given with every prompt, and the task "
+                f"{type(task).__name__} has no method `given(example, key, sample)`"
+            )
+        samples = prompts.sample_B.tolist()
+        texts = [
+            give(example, key, sample)
+            for example, sample in zip(prompts.examples, samples, strict=True)
+        ]
+        length: int = sampler.answer_length  # type: ignore[attr-defined]
+        if kind == "blanks":
+            texts = [text.replace(BLANK, self.mask_text) for text in texts]
+        answer_BN = self.answers(texts, length, "a given answer")
+        if kind == "blanks":
+            self._check_blanks(texts, answer_BN)
+        return replace(prompts, answer_BN=answer_BN)
+
+    def answers(self, texts: Sequence[str], answer_length: int, what: str) -> Tensor:
+        """answer_BN of texts, the tail filled with end tokens.
+
+        Args:
+            texts: one a row.
+            answer_length: N.
+            what: how messages call a text.
+
+        Raises:
+            TaskError: a text is longer than the answer canvas, or shorter without an end token.
+        """
+        answer_BN = torch.full((len(texts), answer_length), self.filler)
+        for row, text in enumerate(texts):
             ids = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
             if len(ids) > answer_length:
                 raise TaskError(
-                    f"a demonstration has {len(ids)} tokens, the answer canvas {answer_length}; "
+                    f"{what} has {len(ids)} tokens, the answer canvas {answer_length}; "
                     f"raise `sampler.answer_length`"
                 )
             if len(ids) < answer_length and not self.stop_ids:
                 raise TaskError(
-                    f"a demonstration has {len(ids)} tokens, the answer canvas {answer_length}, "
+                    f"{what} has {len(ids)} tokens, the answer canvas {answer_length}, "
                     f"and the model has no end token to fill the rest; set `sampler.answer_length` "
                     f"to {len(ids)} or give the model's config an `eos_token_id`"
                 )
             answer_BN[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
-        return prompts, answer_BN.to(self.device)
+        return answer_BN.to(self.device)
+
+    @property
+    def mask_text(self) -> str:
+        """The mask token of the model as its tokenizer spells it."""
+        spelled = self.tokenizer.convert_ids_to_tokens(self.mask_id)
+        if not isinstance(spelled, str):
+            raise TaskError(
+                f"the tokenizer has no token of the model's mask id {self.mask_id}, so no text can "
+                f"hold a blank; use the tokenizer of the model"
+            )
+        return spelled
+
+    def _check_blanks(self, texts: Sequence[str], answer_BN: Tensor) -> None:
+        """Refuse a tokenizer that cuts its mask token into pieces."""
+        found_B = (answer_BN == self.mask_id).sum(1).tolist()
+        for text, found in zip(texts, found_B, strict=True):
+            if found != (wanted := text.count(self.mask_text)):
+                raise TaskError(
+                    f"a given answer has {wanted} blanks, and the tokenizer makes {found} mask "
+                    f"tokens of them: {self.mask_text!r} must be a special token of it"
+                )

@@ -251,7 +251,7 @@ class _Run:
 
     def _evaluation(self, round: int, edge: bool) -> dict[str, Any]:
         """Evaluation metrics of this round; at the edges of the run with all step counts."""
-        from dllmzoo.training.evaluate import evaluate, greedy
+        from dllmzoo.training.evaluate import evaluate, evaluator, greedy
 
         options = self.recipe.evaluate
         if not (edge or (options.every and round % options.every == 0)):
@@ -260,9 +260,10 @@ class _Run:
         task, row = self.recipe.task, {}
         examples = task.test(options.examples)
         policy = self.accelerator.unwrap_model(self.learner.policy)
+        sampler = evaluator(self.recipe)
         for steps in dict.fromkeys((options.steps, *(options.also_steps if edge else ()))):
             result = evaluate(
-                policy, self.learner.codec, task, greedy(self.recipe.sampler, steps),
+                policy, self.learner.codec, task, greedy(sampler, steps),
                 examples=examples, batch=options.batch, accelerator=self.accelerator,
             )  # fmt: skip
             prefix = "eval" if steps == options.steps else f"eval/steps{steps}"

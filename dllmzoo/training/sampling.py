@@ -11,15 +11,16 @@ from dllmzoo.training.method import Budget, Learner, Method
 
 
 def draw(method: Method, budget: Budget, learner: Learner, key: Key) -> Prompts:
-    """This process's share of the round's prompts: whole groups, in order."""
+    """This process's share of the round's prompts, with given answers: whole groups, in order."""
     accelerator = learner.accelerator
     share = budget.prompts // accelerator.num_processes
     first = share * accelerator.process_index
     examples = method.task.draw(budget.prompts, key)[first : first + share]
     length = method.sampler.answer_length  # type: ignore[attr-defined]
-    return learner.codec.prompts(
+    prompts = learner.codec.prompts(
         method.task, examples, budget.group_size, answer_length=length, first=first
     )
+    return learner.codec.with_given(prompts, method.task, method.sampler, key.sub("given"))
 
 
 def sample(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dllmzoo.training.evaluate import evaluate, greedy, paired, wilson
+from dllmzoo.training.evaluate import evaluate, evaluator, greedy, paired, wilson
 from dllmzoo.training.folder import RunFolder
 from dllmzoo.training.prompts import Codec
 
@@ -91,7 +91,7 @@ def _before(folder: RunFolder, step_counts: list[str]) -> dict[str, list[int]] |
     examples = recipe.task.test(recipe.evaluate.examples)
     outcomes = {}
     for steps in step_counts:
-        sampler = greedy(recipe.sampler, None if steps == "None" else int(steps))
+        sampler = greedy(evaluator(recipe), None if steps == "None" else int(steps))
         result = evaluate(
             policy, codec, recipe.task, sampler, examples=examples, batch=recipe.evaluate.batch
         )

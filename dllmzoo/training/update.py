@@ -44,6 +44,8 @@ def update(
         rows = rows.new_zeros(1)
     rollout = take(seen.rollout, rows)
     views, anchors = take(seen.views[pass_], rows), take(seen.anchor_views[pass_], rows)
+    counted_B1 = seen.rewards.counted_X.to(rows.device)[rows].unsqueeze(1)
+    views = replace(views, weight_BU=views.weight_BU * counted_B1)  # abstained: in no mean at all
     if idle:
         views = replace(views, score_BKL=torch.zeros_like(views.score_BKL))
     advantage_BU = views.credit(seen.advantage_BA[rows])

@@ -22,7 +22,7 @@ KINDS = {
     "tasks",
 }
 FLOORS = [
-    {"errors", "shapes", "records", "units", "protocols"},
+    {"errors", "shapes", "records", "branches", "units", "protocols"},
     {"describe", "registry", "plugins"},
     {"zoo"},
     {"recipe"} | KINDS,

@@ -48,12 +48,31 @@ def test_methods_name_real_parts_and_recipes():
         assert not card.published or (card.published_model and card.published_source)
 
 
-def test_weights_and_results_name_real_recipes_and_weights():
+def test_weights_name_real_recipes_and_weights():
     for card in catalogue.cards("weights"):
         assert set(card.recipes) <= set(RECIPES)
         assert card.before is None or card.before in catalogue.names("weights")
+
+
+def test_results_are_whole_tables_of_real_recipes_with_their_command():
     for card in catalogue.cards("results"):
-        assert card.recipe in RECIPES
+        assert set(card.recipes) <= set(RECIPES), card.name
+        assert card.command.startswith("dllmzoo "), card.name
+        assert card.machine and card.version, card.name
+        assert card.columns and card.rows, card.name
+        assert all(len(row) == len(card.columns) for row in card.rows), card.name
+
+
+def test_figures_of_results_are_there_and_belong_to_one():
+    folder = PROJECT / "docs" / "assets" / "results"
+    named = {card.figure for card in catalogue.cards("results") if card.figure}
+    assert named == {file.name for file in folder.glob("*")}
+
+
+def test_pages_show_results_that_exist():
+    for page in (PROJECT / "docs").rglob("*.md"):
+        for name in re.findall(r"<!-- results:([\w.-]+) -->", page.read_text(encoding="utf-8")):
+            assert name in catalogue.names("results"), f"{page.name}: {name}"
 
 
 @pytest.mark.parametrize("name", RECIPES)

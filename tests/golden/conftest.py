@@ -3,7 +3,17 @@
 from collections import Counter
 from pathlib import Path
 
-from tests.golden import family_a, family_b, family_c, family_d, family_g  # noqa: F401
+from tests.golden import (  # noqa: F401
+    family_a,
+    family_b,
+    family_c,
+    family_c_elbo,
+    family_d,
+    family_d_losses,
+    family_g,
+    family_g_bounds,
+    family_g_losses,
+)
 from tests.golden.case import HANDLERS, Case, read_cases
 
 DATA = Path(__file__).parent / "data"

@@ -1,6 +1,5 @@
 """Golden cases of family D: losses, weights and advantages on fixed tensors."""
 
-import pytest
 import torch
 
 from dllmzoo.records import Estimate, Units
@@ -19,31 +18,11 @@ def check_grpo_token(case: Case) -> None:
     check_token_loss(case, loss, canvas=case["in.logps"].shape[1])
 
 
-VARIANTS = {"grpo": "sequence", "bnpo": "token", "dapo": "token", "dr_grpo": "fixed"}
-"""Name of a loss of this family -> what its sum is divided by."""
-
-
-@handles("D.policy_loss_variants")
-def check_policy_loss_variants(case: Case) -> None:
-    kind, level = case.params["loss_type"], case.params["importance_sampling_level"]
-    if kind not in VARIANTS:
-        pytest.skip(f"the loss of {case.name} ({kind}) comes with a later release")
-    loss = LOSSES.get("clipped_surrogate")(
-        clip_low=case.params["epsilon_low"],
-        clip_high=case.params["epsilon_high"],
-        kl="k3",
-        kl_coef=case.params["beta"],
-        normaliser=VARIANTS[kind],
-        ratio_level="sequence" if level == "sequence" else "unit",
-        length_norm="token",
-    )
-    totals = {"scored": case.params["num_items_in_batch"]} if kind == "dapo" else {}
-    check_token_loss(case, loss, canvas=case.params["max_completion_length"], totals=totals)
-
-
-def check_token_loss(case: Case, loss, *, canvas: int, totals: dict[str, float] | None = None):
+def check_token_loss(
+    case: Case, loss, *, canvas: int, totals: dict[str, float] | None = None, name: str = "logps"
+):
     """Log-probs of answer slots as the leaf of `mean_field`; slots beyond them are invalid."""
-    leaf = case["in.logps"].clone().requires_grad_()
+    leaf = case[f"in.{name}"].clone().requires_grad_()
     B, N = leaf.shape
 
     def wide(value_BN):
@@ -61,11 +40,11 @@ def check_token_loss(case: Case, loss, *, canvas: int, totals: dict[str, float] 
 
     units = Units.of(views, rollout, Units.totals_of(views, rollout) | (totals or {}))
     value, metrics = loss(
-        pool(leaf), pool(case["in.old_logps"]), pool(case["in.ref_logps"]), advantage_BU, units
+        pool(leaf), pool(case[f"in.old_{name}"]), pool(case[f"in.ref_{name}"]), advantage_BU, units
     )
     value.backward()
     case.close(value.detach(), case["out.loss"], what="loss")
-    case.close(leaf.grad, case["out.grad_logps"], what="gradient")
+    case.close(leaf.grad, case[f"out.grad_{name}"], what="gradient")
     if "kl" in case.params.get("metrics", {}):
         kl = metrics["kl"][units.live_BU].mean()
         case.close(kl, torch.tensor(case.params["metrics"]["kl"]), what="mean KL")
@@ -174,22 +153,27 @@ def check_egspo_advantages(case: Case) -> None:
 
 @handles("D.group_advantages")
 def check_group_advantages(case: Case) -> None:
-    """All but `grpo_scale_batch` and `population_z_score`, which no part of this release makes."""
     mean, loo = ADVANTAGES.get("group_relative"), ADVANTAGES.get("leave_one_out")
+    z_score = ADVANTAGES.get("z_score")
     parts = {
         "mean_centred": mean(),
         "grpo_scale_none": mean(),
         "grpo_scale_group": mean(scale_by_std=True),
+        "grpo_scale_batch": z_score(scope="batch"),
+        "population_z_score": z_score(std="population", added=0.0),
         "leave_one_out": loo(),
         "rloo": loo(),
         "leave_one_out_scaled": loo(scale_by_std=True),
+        "grpo_scale_batch": z_score(scope="batch"),
+        "population_z_score": z_score(std="population", added=0.0),
     }
     for row in case.data["cases"]:
         B = len(row["rewards"])
         rollout = rollout_of(torch.zeros(B, 1), canvas=1, group_size=row["group_size"])
         for name, advantage in parts.items():
             actual = advantage(rewards_of(row["rewards"]), None, None, rollout, 0)
-            case.close(actual.squeeze(1), torch.tensor(row[name]), what=name)
+            expected = torch.tensor(row[name], dtype=torch.float32)
+            case.close(actual.squeeze(1), expected, what=name)
 
 
 @handles("D.stabledrl")

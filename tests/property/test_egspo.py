@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -12,9 +12,10 @@ from torch import Tensor
 
 from dllmzoo.laws import inputs, toy
 from dllmzoo.laws.network import ToyDenoiser
-from dllmzoo.records import Rollout, Steps, Units, take
-from dllmzoo.scoring import score_and_guess
+from dllmzoo.records import Key, Steps, Units, take
+from dllmzoo.scoring import score, score_and_guess
 from dllmzoo.zoo import ADVANTAGES, LIKELIHOODS, LOSSES, SAMPLERS, SELECTORS
+from tests.property.enumerated import KEY, expected_update, rewards_of
 from tests.strategies import cases, credit, scored_groups, seeds, table_policies
 
 DenoisingSteps = LIKELIHOODS.get("denoising_steps")
@@ -24,68 +25,9 @@ LeaveOneOut = ADVANTAGES.get("leave_one_out")
 Clipped = LOSSES.get("clipped_surrogate")
 PolicyGradient = LOSSES.get("policy_gradient")
 All, Entropy, Uniform = (SELECTORS.get(name) for name in ("all", "entropy", "uniform"))
+Gate, Sampled, Mass = (SELECTORS.get(f"entropy_{name}") for name in ("gate", "sampled", "mass"))
 
 few = settings(max_examples=5)
-KEY = inputs.Case(0).key("select")
-
-
-def rewards_of(seed: int, slots: int = 3) -> Tensor:
-    """A reward for each answer, in quarters so that float32 means of two are exact."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(-8, 9, (2**slots,), generator=generator).double() / 4
-
-
-def with_entropies(policy: toy.TableDenoiser, rollout: Rollout) -> Rollout:
-    """The rollout with the policy's own entropies at the slots each step committed."""
-    T, n = rollout.num_steps, policy.slots
-    entropy_BL = torch.zeros(rollout.entropy_BL.shape)
-    for step in range(T):
-        step_B1 = torch.full((len(entropy_BL), 1), step)
-        state_BL = rollout.tokens_BL.masked_fill(
-            rollout.hidden_before(step_B1)[:, 0], policy.mask_id
-        )
-        prob_BLV = policy(state_BL).logits.detach().softmax(-1)
-        found_BL = torch.special.entr(prob_BLV).sum(-1).float()
-        entropy_BL = torch.where(rollout.reveal_BL == step, found_BL, entropy_BL)
-    assert entropy_BL[:, :-n].abs().sum() == 0
-    return replace(rollout, entropy_BL=entropy_BL)
-
-
-def expected_update(
-    policy, reward_X, selector, advantage, counts=(1, 1, 1), group_size=2, loss=None
-) -> Tensor:
-    """Expected ascent direction in the table, over every group of `group_size` trajectories.
-
-    The loss is asked for one group at a time: its gradient at the log-probs, weighed with the
-    group's probability, is played back. `group` sums over the samples of a group; / G is the mean.
-    """
-    loss = PolicyGradient(normaliser="group") if loss is None else loss
-    rollout = with_entropies(policy, toy.trajectories(counts, repeat=group_size))
-    steps = selector(rollout, KEY)
-    likelihood = DenoisingSteps()
-    views = likelihood.plan(rollout, steps, KEY, 1)
-    final_B = reward_X[toy.index_of(rollout.tokens_BL[:, -policy.slots :])]
-    previews = None
-    if advantage.needs_previews:
-        guess_BT = reward_X[toy.index_of(toy.guesses(policy, rollout))]
-        guess_BK = guess_BT.gather(1, steps.start_BK.clamp(max=rollout.num_steps - 1))
-        previews = inputs.rewards(guess_BK.flatten())
-    advantage_BA = advantage(inputs.rewards(final_B), previews, steps, rollout, 0)
-    advantage_BU = views.credit(advantage_BA)
-
-    logprob_BKL = toy.logprobs(policy, rollout, views)
-    leaf_BKL = logprob_BKL.detach().requires_grad_()
-    new = likelihood.pool(leaf_BKL, views, rollout, advantage_BU)
-    old = likelihood.pool(leaf_BKL.detach(), views, rollout, advantage_BU)
-    facts = Units.of(views, rollout, advantage_BU=advantage_BU)
-    scalar, _ = loss(new, old, None, advantage_BU, facts)
-    (grad_BKL,) = torch.autograd.grad(scalar, leaf_BKL)
-
-    prob_B = toy.probability(policy, rollout, counts).detach()
-    group_prob_P = prob_B.view(-1, group_size).prod(1)
-    worth_B = group_prob_P.repeat_interleave(group_size) * facts.totals["groups"] / group_size
-    total = (worth_B.view(-1, 1, 1) * grad_BKL * logprob_BKL).sum()
-    return -torch.autograd.grad(total, policy.table)[0]
 
 
 @few
@@ -159,6 +101,79 @@ def test_5_choosing_steps_blindly_leaves_the_baseline_without_effect(policy, see
     torch.testing.assert_close(without, wholly, rtol=0, atol=1e-6)
 
 
+@few
+@given(policy=table_policies(), seed=seeds)
+@pytest.mark.parametrize("threshold", [0.0, 0.6])
+def test_5_a_gate_on_the_state_leaves_the_baseline_without_effect(threshold, policy, seed):
+    # lambda 0 and 1 are w = 0 and 1/2; quarters, their means of two and halves are exact
+    reward_X, selector = rewards_of(seed), Gate(threshold=threshold)
+    without = expected_update(policy, reward_X, selector, Stepwise(weight=0.0))
+    halved = expected_update(policy, reward_X, selector, Stepwise(weight=1.0))
+    torch.testing.assert_close(without, halved, rtol=0, atol=1e-12)
+
+
+def test_5_a_gate_leaves_some_steps_out_and_chooses_by_the_state_alone():
+    policy, reward_X = toy.TableDenoiser(seed=3), rewards_of(3)
+    found = expected_update(policy, reward_X, Gate(threshold=0.6), GroupRelative())
+    exact = toy.exact_gradient(policy, reward_X)
+    assert found.any() and (found - exact / 2).abs().max() > 1e-4
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """`entropy_sampled` where every row draws the wanted steps, weighed by their probability.
+
+    Each trajectory has all its entropy in one step, which depends on its tokens. Three steps and
+    a floor of 3/4 make q = 1/2, 1/4, 1/4, which float32 weights hold exactly.
+    """
+
+    wanted: tuple[int, ...]
+
+    def __call__(self, rollout, key):
+        step_B1 = (rollout.tokens_BL.sum(1) % 3).unsqueeze(1)
+        rollout = replace(rollout, entropy_BL=(rollout.reveal_BL == step_B1).float())
+        selector = Sampled(steps=len(self.wanted), floor=0.75)
+        prob_BT = selector.probabilities(rollout)
+        chosen_BK = torch.tensor(self.wanted).expand(len(prob_BT), -1)
+        middle_BK = (prob_BT.cumsum(1) - prob_BT / 2).gather(1, chosen_BK)
+
+        class Middle(Key):
+            def uniform(self, sample_B, *shape):
+                return middle_BK
+
+        steps = selector(rollout, Middle(0, 0, "select"))
+        assert torch.equal(steps.start_BK, chosen_BK)
+        prob_B1 = prob_BT.gather(1, chosen_BK).prod(1, keepdim=True)
+        return replace(steps, weight_BK=steps.weight_BK * prob_B1)
+
+
+def over_all_draws(policy, reward_X, draws, loss=None):
+    """Expected update over every sequence of draws."""
+    tuples = itertools.product(range(3), repeat=draws)
+    return sum(
+        expected_update(policy, reward_X, Drawn(wanted), GroupRelative(), loss=loss)
+        for wanted in tuples
+    )
+
+
+@pytest.mark.parametrize("draws", [1, 2])
+def test_6_draws_by_entropy_have_the_full_gradient_as_mean(draws):
+    policy, reward_X = toy.TableDenoiser(seed=6), rewards_of(6)
+    exact = toy.exact_gradient(policy, reward_X)
+    found = over_all_draws(policy, reward_X, draws)
+    torch.testing.assert_close(found, exact / 2, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("normaliser", ["unit", "sequence", "row", "step"])
+def test_6_a_mean_over_the_draws_leaves_one_over_their_number(normaliser):
+    # `all` is divided by T = 3 steps, the draws by K = 2
+    policy, reward_X, loss = toy.TableDenoiser(seed=7), rewards_of(7), PolicyGradient
+    loss = loss(normaliser=normaliser)
+    every = expected_update(policy, reward_X, All(), GroupRelative(), loss=loss)
+    found = over_all_draws(policy, reward_X, 2, loss)
+    torch.testing.assert_close(2 * found, 3 * every, rtol=0, atol=1e-9)
+
+
 def confidence_order(policy: toy.TableDenoiser, reward_X: Tensor) -> tuple[Tensor, Tensor]:
     """Exact gradient and token-factorised surrogate when the surest candidate is committed."""
     n = policy.slots
@@ -223,7 +238,10 @@ def test_8_the_order_of_chosen_steps_does_not_change_the_gradient(case):
 
 
 @given(case=cases())
-@pytest.mark.parametrize("selector", [All(), Entropy(steps=4), Uniform(steps=3)], ids=repr)
+@pytest.mark.parametrize(
+    "selector", [All(), Entropy(steps=4), Uniform(steps=3), Gate(), Sampled(steps=2), Mass()],
+    ids=repr,
+)  # fmt: skip
 def test_9_a_choice_does_not_depend_on_the_batch(selector, case):
     rollout = inputs.rollout(case, min_steps=4)
     order = case.order("rows", len(rollout.tokens_BL))
@@ -279,6 +297,25 @@ def test_12_states_follow_from_the_steps_at_which_slots_were_committed(case):
         state_BL = torch.where(rollout.reveal_BL == step, rollout.tokens_BL, state_BL)
 
 
+@settings(max_examples=20)
+@given(case=cases())
+def test_13_the_first_gradient_is_that_of_reinforce(case):
+    policy, rollout = toy.TableDenoiser(seed=case.seed), toy.trajectories((1, 2))
+    views = DenoisingSteps().plan(rollout, All()(rollout, KEY), KEY, 1)
+    logprob_BKL = toy.logprobs(policy, rollout, views).detach()
+    advantage_BU = case.normal("advantage", len(rollout.tokens_BL), 2)
+    old = DenoisingSteps().pool(logprob_BKL, views, rollout, advantage_BU)
+    found = []
+    for loss in (Clipped(kl="none", normaliser="step"), PolicyGradient(normaliser="step")):
+        leaf_BKL = logprob_BKL.clone().requires_grad_()
+        new = DenoisingSteps().pool(leaf_BKL, views, rollout, advantage_BU)
+        scalar, metrics = loss(new, old, None, advantage_BU, Units.of(views, rollout))
+        found.append(torch.autograd.grad(scalar, leaf_BKL)[0])
+        if "ratio" in metrics:
+            assert (metrics["ratio"] == 1).all()
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-6)
+
+
 @settings(max_examples=40)
 @given(case=scored_groups())
 def test_14_advantages_sum_to_0_over_a_group_at_every_rank(case):
@@ -313,3 +350,39 @@ def test_15_no_number_is_lost_when_steps_are_uneven(case):
         (grad_BKL,) = torch.autograd.grad(scalar, leaf_BKL, retain_graph=True)
         assert scalar.isfinite() and grad_BKL.isfinite().all()
         assert not grad_BKL[~views.score_BKL].any()
+
+
+@few
+@given(policy=table_policies(), other=table_policies())
+def test_16_the_exact_kl_is_the_mean_of_k1_and_no_estimate_of_k3_is_negative(policy, other):
+    rollout = toy.trajectories((1, 1, 1))
+    views = DenoisingSteps().plan(rollout, All()(rollout, KEY), KEY, 1)
+    scores = score(policy, rollout, views, micro_batch=200, reference=other)
+    same_scores = score(policy, rollout, views, micro_batch=200, reference=policy)
+    assert scores.kl_BKL is not None and same_scores.kl_BKL is not None
+    assert scores.kl_BKL.min() >= 0 and same_scores.kl_BKL.abs().max() == 0
+
+    new_BKL, anchor_BKL = (toy.logprobs(each, rollout, views).detach() for each in (policy, other))
+    zero_BU = torch.zeros(len(new_BKL), 3)
+    new, anchor = (
+        DenoisingSteps().pool(each, views, rollout, zero_BU) for each in (new_BKL, anchor_BKL)
+    )
+    chance_BU, facts = new.score_BU.exp(), Units.of(views, rollout)
+    for kind in ("k1", "k3"):
+        loss = Clipped(kl=kind, kl_coef=1.0, normaliser="unit")
+        _, metrics = loss(new, new, anchor, zero_BU, facts)
+        assert kind == "k1" or metrics["kl"].min() >= 0
+        # the rows hold every token of every state: weighed by its chance, the mean is exact
+        found, exact = chance_BU * metrics["kl"], chance_BU * views.total(scores.kl_BKL)
+        torch.testing.assert_close(found.sum(), exact.sum(), rtol=1e-5, atol=1e-5)
+
+
+@given(case=cases())
+def test_17_the_whole_mass_is_every_step_and_more_mass_is_more_steps(case):
+    rollout = inputs.rollout(case, complete=case.truth("complete"))
+    shares = sorted({1.0, *case.uniform("shares", 4, low=0.01).tolist()})
+    found = [Mass(share=share)(rollout, KEY).weight_BK > 0 for share in shares]
+    for less, more in itertools.pairwise(found):
+        assert not (less & ~more).any()  # columns are ranks: what is kept stays kept
+    busy_B = (All()(rollout, KEY).weight_BK > 0).sum(1)
+    assert torch.equal(found[-1].sum(1), busy_B)

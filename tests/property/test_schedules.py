@@ -31,3 +31,22 @@ def test_exemptions_are_real_and_nothing_is_passed_over(name):
 
 def test_no_law_is_silent_about_every_schedule():
     assert {law for name in SCHEDULES.names() for law in report(name).held} == set(LAWS["schedule"])
+
+
+@pytest.mark.parametrize("steps", range(1, 12))
+def test_step_sizes_that_double_add_up_whatever_the_number_of_tokens(steps):
+    ascending = SCHEDULES.get("ascending")()
+    for tokens in range(64, 513):
+        counts = ascending.commits(tokens, steps)
+        assert sum(counts) == tokens and len(counts) == steps and min(counts) >= 1
+        if steps == tokens.bit_length() - 1:  # floor(log2 N): 1, 2, 4, ..., the rest
+            assert counts[:-1] == [2**s for s in range(steps - 1)]
+
+
+@pytest.mark.parametrize("name", SCHEDULES.names())
+@given(case=cases())
+def test_every_schedule_commits_a_token_a_step_while_there_are_tokens(name, case):
+    tokens, steps = case.integer("tokens", 0, 60), case.integer("steps", 1, 30)
+    counts = SCHEDULES.get(name)().commits(tokens, steps)
+    assert sum(count > 0 for count in counts) == min(tokens, steps)
+    assert counts == sorted(counts, key=lambda count: count == 0)  # empty steps come last

@@ -99,6 +99,28 @@ def test_lambda_halves_by_rounds_and_never_at_round_zero():
         assert of(halving, round=round) == of(Stepwise(weight=weight))
 
 
+def test_lambda_can_grow_with_the_denoising_step():
+    # T = 2: lambda is 0.25 at step 0 and 0.5 at step 1, so w = 1/5 and 1/3
+    # surplus of the guesses: -+ 0.5 at rank 0 (step 0), -+ 0.25 at rank 1 (step 1)
+    growing = Stepwise(growth="linear")
+    assert of(growing) == [
+        pytest.approx([-1 + 0.5 / 5, -1 + 0.25 / 3]),
+        pytest.approx([1 - 0.5 / 5, 1 - 0.25 / 3]),
+    ]
+    # not normalised: (1 + lambda) (r - mean) - lambda surplus
+    assert of(Stepwise(growth="linear", normalise=False)) == [
+        pytest.approx([-1.25 + 0.5 / 4, -1.5 + 0.25 / 2]),
+        pytest.approx([1.25 - 0.5 / 4, 1.5 - 0.25 / 2]),
+    ]
+    # a row that chose step 1 first has the larger lambda first
+    rollout = played([[1, 2]] * 2, [[0, 1]] * 2, group_size=2)
+    found = growing(
+        inputs.rewards(FINAL), inputs.rewards(GUESS.flatten()), chosen([[1, 0], [0, 1]]), rollout, 0
+    )
+    assert found[0].tolist() == pytest.approx([-1 + 0.5 / 3, -1 + 0.25 / 5])
+    assert found[1].tolist() == of(growing)[1]
+
+
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0, 10.0])
 @pytest.mark.parametrize("normalise", [True, False])
 @given(case=scored_groups())

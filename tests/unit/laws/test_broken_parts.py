@@ -32,11 +32,24 @@ class BrokenSelector:
     how: str
     steps: int = 2
 
+    @property
+    def state_only(self):
+        return self.how == "the whole trajectory"
+
+    @property
+    def unbiased(self):
+        return self.how == "cut off"
+
+    def num_selected(self, num_steps):
+        return min(self.steps, num_steps)
+
     def __call__(self, rollout, key):
         found = SELECTORS.get("entropy")(steps=self.steps)(rollout, key)
         start_BK, stop_BK, weight_BK = found.start_BK, found.stop_BK, found.weight_BK
         if self.how == "outside":
             return Steps(start_BK - 1, stop_BK, weight_BK)
+        if self.how in ("the whole trajectory", "cut off"):
+            return found
         if self.how == "all weights 1":
             return Steps(start_BK, stop_BK, torch.ones_like(weight_BK))
         if self.how == "all weights 0":
@@ -73,14 +86,19 @@ for law, how in {
     "batch_invariant": "by row number",
     "ties_to_the_smaller_step": "late",
     "keyed_randomness": "global",
+    "cost_is_known": "twice",
+    "states_decide": "the whole trajectory",
+    "weights_are_unbiased": "cut off",
 }.items():
     BROKEN["selector", law] = BrokenSelector(how)
+BROKEN["selector", "shared_steps_count_once"] = Altered(SELECTORS.get("all")(), needs_branches=True)
 
 
 # likelihoods
 
-elbo, mean_field = LIKELIHOODS.get("elbo")(), LIKELIHOODS.get("mean_field")()
-trajectory = LIKELIHOODS.get("denoising_steps")()
+elbo = Altered(LIKELIHOODS.get("elbo")(), exempt={})  # its defaults need no exemption
+mean_field = LIKELIHOODS.get("mean_field")()
+trajectory, sure = LIKELIHOODS.get("denoising_steps")(), LIKELIHOODS.get("confident_steps")()
 
 
 def replanned(part, change):
@@ -116,6 +134,11 @@ def by_column(rollout, steps, key, num_passes):
     return replace(views, hide_BKL=views.hide_BKL | (noise_BL & rollout.attend_BL).unsqueeze(1))
 
 
+def times_advantage(logprob_BKL, views, rollout, advantage_BU):
+    found = elbo.pool(logprob_BKL, views, rollout, advantage_BU)
+    return replace(found, score_BU=found.score_BU * (1 + advantage_BU.abs()))
+
+
 def from_global_generator(rollout, steps, key, num_passes):
     torch.rand(1)
     return elbo.plan(rollout, steps, key, num_passes)
@@ -141,6 +164,23 @@ BROKEN["likelihood", "equals_enumeration"] = replanned(
     trajectory, lambda views, rollout: replace(views, temperature=2.0)
 )
 BROKEN["likelihood", "unbiased"] = repooled(elbo, lambda total, v: 1.5 * total)
+BROKEN["likelihood", "only_log_probs_carry_gradient"] = Altered(elbo, pool=times_advantage)
+BROKEN["likelihood", "given_slots_stand"] = replanned(
+    mean_field, lambda views, rollout: replace(views, hide_BKL=rollout.attend_BL.unsqueeze(1))
+)
+BROKEN["likelihood", "temperature"] = replanned(
+    elbo, lambda views, rollout: replace(views, temperature=3.0)
+)
+BROKEN["likelihood", "weights_give_the_ratio"] = repooled(elbo, lambda total, v: 2 * total)
+BROKEN["likelihood", "refine_only_drops"] = Altered(
+    sure, refine=lambda views, old: replace(views, score_BKL=views.hide_BKL)
+)
+BROKEN["likelihood", "refine_row_by_row"] = Altered(
+    sure, refine=lambda views, old: replace(views, weight_BU=views.weight_BU * old.exp().mean())
+)
+BROKEN["likelihood", "parents_share_a_state"] = replanned(
+    trajectory, lambda views, rollout: replace(views, parent_BU=views.column_BU)
+)
 
 
 # advantages
@@ -152,6 +192,7 @@ class BrokenAdvantage:
     needs_previews: bool = False
     per_step: bool = False
     weight: float = 0.0
+    needs_branches: bool = False
 
     def __call__(self, rewards, previews, steps, rollout, round):
         total_B = rewards.total_X
@@ -166,6 +207,8 @@ class BrokenAdvantage:
             return good + total_B.mean()
         if self.how == "square":
             return good * good.abs()
+        if self.how == "columns of its own":
+            return good.expand(-1, steps.start_BK.shape[1])
         if self.how == "all counted":
             counted = replace(rewards, counted_X=torch.ones_like(rewards.counted_X))
             return ADVANTAGES.get("group_relative")()(counted, None, steps, rollout, round)
@@ -185,6 +228,9 @@ for law, how in {
     BROKEN["advantage", law] = BrokenAdvantage(how)
 BROKEN["advantage", "zero_weight_is_group_relative"] = BrokenAdvantage(
     "previews", needs_previews=True, per_step=True
+)
+BROKEN["advantage", "sharers_share_credit"] = BrokenAdvantage(
+    "columns of its own", per_step=True, needs_branches=True
 )
 
 

@@ -30,6 +30,7 @@ class BrokenLoss:
     needs_reference: bool = True
     needs_exact_kl: bool = False
     bounded_weight: float | None = 1.0
+    clip_high: float | None = None
 
     def __call__(self, new, old, reference, advantage_BU, units: Units):
         gap_BU = new.ratio_BU - old.ratio_BU
@@ -43,6 +44,8 @@ class BrokenLoss:
             term_BU = term_BU + gap_BU
         if self.how == "sign":
             term_BU = -term_BU
+        if self.how == "first row":
+            term_BU = term_BU * torch.arange(len(gap_BU)).eq(0).unsqueeze(1)
         if self.how == "local mean":
             return -term_BU[units.live_BU].mean(), metrics
         if self.how == "all units":
@@ -62,8 +65,11 @@ for law, how in {
     "splitting_changes_nothing": "local mean",
     "dead_units_do_nothing": "all units",
     "weight_is_bounded": "no bound",
+    "the_order_of_rows_changes_nothing": "first row",
+    "extreme_ratios_stay_finite": "no bound",
 }.items():
     BROKEN["loss", law] = BrokenLoss(how)
+BROKEN["loss", "a_clip_acts_at_its_bound"] = BrokenLoss("no clip", clip_high=0.2)
 BROKEN["loss", "kl_is_a_distance"] = BrokenLoss("negative", kl="k3")
 
 
@@ -109,6 +115,33 @@ BROKEN["sampler", "padding_invariant"] = keyed_by(lambda prompts: prompts.tokens
 BROKEN["sampler", "records_can_be_recomputed"] = resampled(
     lambda r: replace(r, entropy_BL=0.9 * r.entropy_BL)
 )
+
+
+@dataclass(frozen=True)
+class TwoFaced(SAMPLERS.get("low_confidence")):
+    """Samples something else where drafts are stored."""
+
+    def __call__(self, policy, prompts, key, noise=None):
+        return super().__call__(policy, prompts, key.sub(str(self.record_drafts)), noise)
+
+
+drafting = replace(low_confidence, record_drafts=True)
+tree = SAMPLERS.get("tree")(answer_length=4, steps=4, branch=(2, 2))
+
+
+def forgetful(*given):
+    rollout = drafting(*given)
+    return replace(rollout, draft_BTN=rollout.draft_BTN.roll(1, 1))
+
+
+def misnumbered(*given):
+    rollout = tree(*given)
+    return replace(rollout, branch_BT=0 * rollout.branch_BT)
+
+
+BROKEN["sampler", "states_are_stored"] = Altered(drafting, call=forgetful)
+BROKEN["sampler", "storing_changes_nothing"] = TwoFaced(answer_length=4)
+BROKEN["sampler", "shared_steps_are_equal"] = Altered(tree, call=misnumbered)
 
 
 # models

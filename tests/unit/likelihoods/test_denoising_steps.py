@@ -1,5 +1,7 @@
 """Denoising-step likelihood: views, units, weights and the exact law of a trajectory."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from pydantic import ValidationError
@@ -186,3 +188,106 @@ def test_uneven_steps_give_finite_gradients_and_empty_ones_nothing():
     assert leaf_BKL.grad.isfinite().all()
     assert not leaf_BKL.grad[:, 1].any()
     assert all(metric.isfinite().all() for metric in metrics.values())
+
+
+def stored(rollout, hidden, draft):
+    """The rollout with states and drafts of one row."""
+    return replace(
+        rollout, hidden_BTN=torch.tensor([hidden]).bool(), draft_BTN=torch.tensor([draft])
+    )
+
+
+def test_stored_states_are_shown_and_last_fillings_scored():
+    # slot 1 is filled with a 4 at step 0, masked again after step 1, and filled with 1 at step 2
+    rollout = stored(
+        played([[1, 2, 3]], [[2, 0, 1]]),
+        [[1, 1, 1], [0, 0, 1], [1, 0, 0]],
+        [[4, 2, 0], [4, 2, 3], [1, 2, 3]],
+    )
+    views = plan(rollout, chosen([[0, 1, 2]]))
+    assert views.hide_BKL[..., 1:].int().tolist() == [[[1, 1, 1], [0, 0, 1], [1, 0, 0]]]
+    assert views.score_BKL[..., 1:].int().tolist() == [[[0, 1, 0], [0, 0, 1], [1, 0, 0]]]
+    assert views.shown_BKL[0, 1].tolist() == [0, 4, 2, 3]
+    assert views.target_BKL is None
+
+
+@pytest.mark.parametrize("unit", ["step", "slot"])
+def test_a_span_hides_what_it_fills_masks_and_fills_again(unit):
+    # at step 1 a 4 stands in slot 1, which the span 1..2 replaces
+    rollout = stored(
+        played([[1, 2, 3]], [[2, 0, 1]]),
+        [[1, 1, 1], [0, 0, 1], [1, 0, 0]],
+        [[4, 2, 0], [4, 2, 3], [1, 2, 3]],
+    )
+    steps = Steps(torch.tensor([[1, 0]]), torch.tensor([[3, 1]]), torch.ones(1, 2))
+    views = plan(rollout, steps, unit=unit)
+    assert views.hide_BKL[0, 0, 1:].int().tolist() == [1, 0, 1]
+    assert views.score_BKL[..., 1:].int().tolist() == [[[1, 0, 1], [0, 1, 0]]]
+
+
+def tree(**options):
+    """Two prompts of two samples; those of the first share step 0 of 2, of the second none."""
+    rollout = played(
+        [[1, 2, 3], [1, 0, 0], [1, 2, 3], [3, 2, 1]],
+        [[0, 1, 1], [0, 1, 1], [0, 1, 1], [1, 0, 1]],
+        group_size=2,
+    )
+    rollout = replace(rollout, branch_BT=torch.tensor([[7, 1], [7, 2], [5, 5], [6, 6]]))
+    return plan(rollout, chosen([[0, 1], [1, 0], [0, 1], [0, 1]]), **options).parent_BU
+
+
+def test_units_that_start_from_one_state_have_one_parent():
+    parent_BU = tree()
+    root, other_root = parent_BU[0, 0], parent_BU[2, 0]
+    assert parent_BU[1, 1] == root and parent_BU[3, 0] == other_root != root
+    assert parent_BU[0, 1] == parent_BU[1, 0] != root, "children of the step that was shared"
+    assert parent_BU[2, 1] != parent_BU[3, 1], "no step was shared"
+    assert parent_BU.unique().numel() == 5
+
+
+def test_a_slots_parent_is_that_of_the_view_that_scores_it():
+    by_step, by_slot = tree(), tree(unit="slot")
+    # row 0: slot 1 was committed at step 0 (column 0), the others at step 1 (column 1)
+    assert by_slot[0, 1:].tolist() == [by_step[0, 0], by_step[0, 1], by_step[0, 1]]
+    assert by_slot[1, 1:].tolist() == [by_step[1, 1], by_step[1, 0], by_step[1, 0]]
+
+
+def test_without_shared_steps_there_are_no_parents_and_nothing_is_shown():
+    views = plan(played([[1, 2]], [[0, 1]]), chosen([[0]]))
+    assert views.parent_BU is None and views.shown_BKL is None
+
+
+def test_prompt_noise_is_fresh_in_each_view_and_pass_and_spares_the_answer():
+    rollout = played([[1, 2]] * 400, [[0, 1]] * 400)
+    part, steps = DenoisingSteps(prompt_noise=0.5), chosen([[0, 1]] * 400)
+    assert part.random and not DenoisingSteps().random
+    first, second = (part.plan(rollout, steps, Key(0, 0, "views", p), 2) for p in (0, 1))
+    clean = plan(rollout, steps)
+    for views in (first, second):
+        assert torch.equal(views.hide_BKL[..., 1:], clean.hide_BKL[..., 1:])
+        assert torch.equal(views.score_BKL, clean.score_BKL)
+        share = views.hide_BKL[..., 0].float().mean().item()
+        assert share == pytest.approx(0.5, abs=0.08)
+    noise_BK = first.hide_BKL[..., 0]
+    assert not torch.equal(noise_BK[:, 0], noise_BK[:, 1])
+    assert not torch.equal(noise_BK, second.hide_BKL[..., 0])
+
+
+def test_tokens_behind_the_end_can_be_left_out():
+    # 5 is the end token; step 1 commits slot 3 behind it, and slot 1
+    rollout = played([[1, 5, 2]], [[1, 0, 1]])
+    views = plan(rollout, chosen([[1]]), only_valid=True)
+    assert views.score_BKL.int().tolist() == [[[0, 1, 0, 0]]]
+    assert views.hide_BKL.int().tolist() == [[[0, 1, 0, 1]]]
+    assert views.size_BU.tolist() == [[1.0]]
+
+
+def test_given_slots_are_neither_hidden_nor_scored():
+    rollout = played([[1, 2, 3]], [[0, -1, 1]])
+    given = torch.tensor([[False, False, True, False]])
+    rollout = replace(
+        rollout, answer_BL=rollout.answer_BL & ~given, valid_BL=rollout.valid_BL & ~given
+    )
+    views = plan(rollout, chosen([[0, 1]]))
+    assert views.hide_BKL.int().tolist() == [[[0, 1, 0, 1], [0, 0, 0, 1]]]
+    assert views.score_BKL.int().tolist() == [[[0, 1, 0, 0], [0, 0, 0, 1]]]

@@ -1,50 +1,19 @@
 """ELBO likelihood: subsets and weights, and exactness by enumerating every draw."""
 
-import itertools
+from dataclasses import replace
 
 import pytest
 import torch
 
+from dllmzoo.errors import UsageError
 from dllmzoo.laws import toy
 from dllmzoo.records import Estimate, Key, Units, take
 from dllmzoo.zoo import LIKELIHOODS, LOSSES
+from tests.scripted import hiding, ranking, script
 from tests.strategies import played
 
 Elbo = LIKELIHOODS.get("elbo")
 KEY = Key(5, 0, "views")
-
-
-def scripted(size_B, order_BL):
-    """A key whose numbers are given: those that draw sizes, and those that order the slots."""
-
-    class Scripted(Key):
-        def uniform(self, sample_B, *shape):
-            return size_B.unsqueeze(1) if self.purpose.endswith("/size") else order_BL
-
-    return Scripted(0, 0, "views")
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_mean_over_every_draw_is_the_exact_elbo(n):
-    # every size k and every order of the slots, equally likely: n * n! rows
-    orders = list(itertools.permutations(range(n)))
-    rows = [(k, order) for k in range(n) for order in orders]
-    size_B = torch.tensor([(k + 0.5) / n for k, _ in rows])
-    order_BN = torch.tensor([[(i + 0.5) / n for i in order] for _, order in rows])
-    policy, tokens = toy.TableDenoiser(slots=n, seed=n), torch.arange(n) % 2
-    rollout = toy.answered(tokens, len(rows))
-    prompt = rollout.tokens_BL.shape[1] - n
-    order_BL = torch.nn.functional.pad(order_BN, (prompt, 0))
-    likelihood = Elbo(views=1)
-    views = likelihood.plan(rollout, None, scripted(size_B, order_BL), 1)
-    assert len({tuple(row.flatten().tolist()) for row in views.score_BKL}) == 2**n - 1
-    pooled = likelihood.pool(
-        toy.logprobs(policy, rollout, views), views, rollout, torch.zeros(len(rows), 1)
-    )
-    # the weights n / k are float32
-    torch.testing.assert_close(
-        pooled.score_BU.mean(), toy.elbo(policy, tokens), rtol=1e-7, atol=1e-12
-    )
 
 
 def test_weights_are_length_over_size_and_views():
@@ -52,7 +21,7 @@ def test_weights_are_length_over_size_and_views():
     views = Elbo(views=3).plan(rollout, None, KEY, 1)
     size_BK = views.score_BKL.sum(2)
     assert size_BK.min() == 1 and size_BK.max() == 4
-    expected_BK = 4 / size_BK / 3
+    expected_BK = 4 / size_BK.double() / 3
     weight_BK = views.weight_BKL.amax(2)
     torch.testing.assert_close(weight_BK, expected_BK)
     assert not views.weight_BKL[~views.score_BKL].any()
@@ -134,3 +103,159 @@ def test_temperature_is_the_samplers_unless_given():
     rollout = played([[1, 2, 3]], [[0, 1, 2]], temperature=0.7)
     assert Elbo().plan(rollout, None, KEY, 1).temperature == 0.7
     assert Elbo(temperature=0.5).plan(rollout, None, KEY, 1).temperature == 0.5
+
+
+ONE = [[1, 2, 3, 4]], [[0, 1, 2, 3]]
+"""An answer of 4 tokens without end."""
+
+
+def led(likelihood, size, **slots):
+    """The plan of one row of 4 tokens, by written numbers; `size` are the draws of its views."""
+    key = script(size=torch.tensor([size]), **slots)
+    return likelihood.plan(played(*ONE), None, key, 1)
+
+
+def test_plus_one_counts_from_nothing_and_an_empty_view_scores_nothing():
+    # place 0 of 0..4 is 0 tokens, place 0.65 is floor(0.65 * 5) = 3 of weight 5 / 3, halved
+    first = ranking(torch.tensor([[False, True, True, True, False]]))
+    views = led(Elbo(weight="plus_one"), [0.0, 0.65], view0=first, view1=first)
+    assert views.score_BKL.sum(2).tolist() == [[0, 3]]
+    assert not views.hide_BKL[0, 0].any()
+    assert views.weight_BKL.amax(2)[0].tolist() == pytest.approx([0.0, 5 / 6])
+    pooled = Elbo().pool(-views.score_BKL.float(), views, played(*ONE), views.size_BU)
+    assert pooled.score_BU.item() == pytest.approx(-2.5)
+
+
+def test_uniform_t_weighs_with_one_over_t():
+    # draws 0.75 and 0.5: t = 0.25 and 0.5, weights 4 / 2 and 2 / 2
+    mask = torch.tensor([[False, True, False, False, True]])
+    views = led(Elbo(subset="uniform_t"), [0.75, 0.5], view0=hiding(mask), view1=hiding(mask))
+    assert torch.equal(views.score_BKL[0, 0], mask[0])
+    assert views.weight_BKL.amax(2)[0].tolist() == [2.0, 1.0]
+
+
+def test_uniform_t_weighs_with_the_schedules_rate_over_its_mask_probability():
+    # cosine at t = 1/2: m = 1 - cos(pi / 4) = 0.29289, m' = pi / 2 sin(pi / 4) = 1.11072
+    mask = torch.tensor([[False, True, False, False, False]])
+    likelihood = Elbo(views=1, subset="uniform_t", schedule="cosine")
+    views = led(likelihood, [0.5], view0=hiding(mask))
+    assert views.weight_BKL.max().item() == pytest.approx(1.1107207 / 0.2928932)
+
+
+def test_the_smallest_and_the_largest_t_have_finite_weights():
+    # the largest number below 1 gives t = 2^-24, the number 0 gives t = 1
+    nothing = hiding(torch.zeros(1, 5, dtype=torch.bool))
+    views = led(Elbo(subset="uniform_t"), [1 - 2**-24, 0.0], view0=nothing, view1=nothing)
+    assert not views.score_BKL[0, 0].any() and views.score_BKL[0, 1, 1:].all()
+    something = hiding(torch.ones(1, 5, dtype=torch.bool))
+    views = led(Elbo(views=1, subset="uniform_t"), [1 - 2**-24], view0=something)
+    assert views.weight_BKL.max().item() == 2.0**24
+
+
+def test_a_schedule_that_masks_nothing_for_a_while_has_no_infinite_weight():
+    class Late:
+        def mask_prob(self, t):
+            return (2 * t - 1).clamp(min=0)
+
+        def rate(self, t):
+            return 2.0 * (t > 0.5)
+
+    mask = hiding(torch.ones(1, 5, dtype=torch.bool))
+    likelihood = Elbo(views=1, subset="uniform_t", schedule=Late())
+    views = led(likelihood, [0.75], view0=mask)
+    assert not views.score_BKL.any() and not views.weight_BKL.any()
+
+
+def test_unweighted_views_take_the_mean_over_what_they_hide_times_the_length():
+    # 2 of 4 hidden: weight 4 / 2 whatever t
+    mask = torch.tensor([[False, True, False, False, True]])
+    views = led(Elbo(views=1, subset="uniform_t", weight="none"), [0.9], view0=hiding(mask))
+    assert views.weight_BKL.amax(2).tolist() == [[2.0]]
+
+
+def test_strided_sizes_go_round_the_end():
+    # 4 views of 4 tokens from the draw 0.6: k = 3, then 4, 1, 2
+    ranks = ranking(torch.ones(1, 5, dtype=torch.bool))
+    slots = {f"view{k}": ranks for k in range(4)}
+    views = led(Elbo(views=4, spacing="strided"), [0.6], **slots)
+    assert views.score_BKL.sum(2).tolist() == [[3, 4, 1, 2]]
+
+
+def test_stratified_sizes_take_each_part_of_the_range():
+    ranks = ranking(torch.ones(1, 5, dtype=torch.bool))
+    for draw in (0.1, 0.9):
+        views = led(Elbo(spacing="stratified"), [draw, draw], view0=ranks, view1=ranks)
+        first, second = views.score_BKL.sum(2)[0].tolist()
+        assert first in (1, 2) and second in (3, 4)
+
+
+def test_a_view_can_be_a_unit_of_its_own():
+    # BGPO: 2 of 4 hidden weigh 4 / 2, not averaged over views; each unit stands for 4 tokens
+    rollout = played([[1, 2, 3, 4]] * 20, [[0, 1, 2, 3]] * 20)
+    likelihood = Elbo(views=3, unit="view", spacing="strided")
+    views = likelihood.plan(rollout, None, KEY, 1)
+    assert views.size_BU.tolist() == [[4.0] * 3] * 20
+    torch.testing.assert_close(views.weight_BKL.amax(2), 4 / views.score_BKL.sum(2).double())
+    pooled = likelihood.pool(-views.score_BKL.float(), views, rollout, views.size_BU)
+    torch.testing.assert_close(pooled.score_BU, torch.full((20, 3), -4.0))
+    assert likelihood.unit == "view"
+
+
+def test_block_random_weighs_with_length_over_hidden_tokens():
+    rollout = played([[1, 2, 3, 4, 5, 0]] * 40, [[0, 1, 2, 3, 4, 5]] * 40)
+    likelihood = Elbo(masks="block_random", block_length=2)
+    views = likelihood.plan(rollout, None, KEY, 1)
+    hidden_BK = views.score_BKL.sum(2).double()
+    torch.testing.assert_close(views.weight_BKL.amax(2), 5 / hidden_BK / 2)
+    assert not views.score_BKL[..., -1].any() and views.hide_BKL[..., -1].all()
+    assert views.hide_BKL[..., 0].any(), "the prompt is noised"
+    assert (
+        not likelihood.pool(-views.score_BKL.float(), views, rollout, views.size_BU)
+        .score_BU.add(5)
+        .gt(1e-5)
+        .any()
+    )
+
+
+def test_independent_draws_are_told_from_spaced_ones():
+    assert Elbo(views=3).num_draws == 3
+    assert Elbo(views=3, spacing="strided").num_draws == 1
+    assert Elbo(views=3, masks="block_random").num_draws == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"schedule": "cosine"}, "schedule .* no meaning with subset uniform_k"),
+        ({"masks": "block_random", "spacing": "strided"}, "spacing strided: no meaning with masks"),
+        ({"prefix_noise": 0.5, "block_length": 2}, "block_length 2, prefix_noise 0.5: no meaning"),
+        (
+            {"subset": "uniform_t", "weight": "plus_one", "schedule": "cosine"},
+            "plus_one needs .* use schedule linear, or weight elbo",
+        ),
+    ],
+)
+def test_options_that_say_nothing_are_refused(options, said):
+    with pytest.raises(ValueError, match=said) as caught:
+        Elbo(**options)
+    assert isinstance(caught.value.errors()[0]["ctx"]["error"], UsageError)
+
+
+def test_log_probs_keep_their_precision_in_the_pool():
+    rollout = played(*ONE)
+    views = Elbo().plan(rollout, None, KEY, 1)
+    for dtype in (torch.float32, torch.float64):
+        logprob_BKL = -views.score_BKL.to(dtype)
+        assert Elbo().pool(logprob_BKL, views, rollout, views.size_BU).score_BU.dtype == dtype
+
+
+@pytest.mark.parametrize("subset", ["uniform_k", "uniform_t"])
+def test_an_answer_that_was_given_whole_scores_nothing(subset):
+    rollout = played([[1, 2]], [[0, 1]])
+    empty = torch.zeros_like(rollout.answer_BL)
+    rollout = replace(rollout, answer_BL=empty, valid_BL=empty)
+    likelihood = Elbo(subset=subset)
+    views = likelihood.plan(rollout, None, KEY, 1)
+    assert not views.score_BKL.any() and views.weight_BKL.isfinite().all()
+    pooled = likelihood.pool(torch.zeros(1, 2, 3), views, rollout, views.size_BU)
+    assert pooled.score_BU.tolist() == [[0.0]] and not views.live_BU.any()

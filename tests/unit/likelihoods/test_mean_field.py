@@ -1,5 +1,7 @@
 """Mean-field likelihood: one fully hidden view, keyed prompt noise, slot and sequence units."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from pydantic import ValidationError
@@ -94,3 +96,15 @@ def test_temperature_is_the_samplers_unless_given():
 def test_noise_is_a_probability_below_one(noise):
     with pytest.raises(ValidationError):
         MeanField(prompt_noise=noise)
+
+
+def test_slots_given_inside_the_answer_stay_in_sight_and_are_not_scored():
+    rollout = played([[1, 2, 3]] * 100, [[0, -1, 0]] * 100)
+    given = torch.tensor([[False, False, True, False]])
+    rollout = replace(
+        rollout, answer_BL=rollout.answer_BL & ~given, valid_BL=rollout.valid_BL & ~given
+    )
+    views = MeanField(prompt_noise=0.9).plan(rollout, None, KEY, 1)
+    assert not views.hide_BKL[..., 2].any() and not views.score_BKL[..., 2].any()
+    assert views.hide_BKL[..., [1, 3]].all() and views.hide_BKL[..., 0].any()
+    assert MeanField(unit="sequence").plan(rollout, None, KEY, 1).size_BU.unique().tolist() == [2.0]

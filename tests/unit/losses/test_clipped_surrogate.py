@@ -75,6 +75,55 @@ def test_log_ratio_clamp_comes_first():
     assert plain(log_ratio_clamp=1.0).bounded_weight == pytest.approx(math.e)
 
 
+def test_the_ratio_in_use_is_reported_and_how_evenly_it_spreads():
+    # A = 1: 2 is held at 1.5, 0.5 is not held; A = -1: 4 is in the open corner, 0.5 held at 0.8
+    # used: 1.5, 0.5, 4, 0.8; sum 6.8, squares 2.25 + 0.25 + 16 + 0.64 = 19.14
+    _, _, metrics = of_ratios(plain(), [[2.0], [0.5], [4.0], [0.5]], [[1.0], [1.0], [-1.0], [-1.0]])
+    assert metrics["ratio_clipped"].flatten().tolist() == pytest.approx([1.5, 0.5, 4.0, 0.8])
+    assert metrics["ess_share"].flatten().tolist() == pytest.approx([6.8**2 / 19.14 / 4] * 4)
+
+
+def test_the_ratio_in_use_knows_the_cap_and_the_clamp():
+    _, _, metrics = of_ratios(plain(ratio_cap=3.0), [[100.0]], [[-1.0]])
+    assert metrics["ratio_clipped"].item() == pytest.approx(3.0)
+    _, _, metrics = of_ratios(plain(log_ratio_clamp=1.0), [[100.0]], [[-1.0]])
+    assert metrics["ratio_clipped"].item() == pytest.approx(math.e)
+
+
+def test_groups_have_effective_sample_sizes_of_their_own():
+    # ratios 1, 1 and 0, 1: 2 of 2, 1 of 2
+    loss = plain(clip_low=None, clip_high=None)
+    _, _, metrics = of_ratios(loss, [[1.0], [1.0], [1e-30], [1.0]], [[1.0]] * 4, group_size=2)
+    assert metrics["ess_share"].flatten().tolist() == pytest.approx([1.0, 1.0, 0.5, 0.5])
+
+
+def test_the_length_unbiased_form_is_a_sum_over_tokens_of_the_sequence_ratio():
+    # two sequences of 2 and 1 live tokens, log-ratios ln 4, 0 and ln 3: ratios 2, 2 and 3
+    # tokens times ratio times A: 2 * 2 * 1 + 1 * 3 * -1 = 1, over 2 sequences, over N = 5
+    loss = plain(
+        ratio_level="sequence", length_norm="token", normaliser="fixed", clip_low=None,
+        clip_high=None,
+    )  # fmt: skip
+    live = torch.tensor([[True, True], [True, False]])
+    value, _, _ = of_ratios(
+        loss, [[4.0, 1.0], [3.0, 1.0]], [[1.0, 1.0], [-1.0, -1.0]], live_BU=live, canvas=5
+    )
+    assert value * 5 == pytest.approx(-1 / 2)
+
+
+def test_a_sequence_unit_and_slots_on_sequence_level_are_the_same_gspo():
+    # log-ratios ln 4 and 0 of two tokens, or ln 4 of a unit of two: ratio 2, mean over sequences
+    slots, _, _ = of_ratios(
+        plain(ratio_level="sequence", length_norm="token", normaliser="sequence", clip_high=None),
+        [[4.0, 1.0]], [[0.7, 0.7]],
+    )  # fmt: skip
+    whole, _, _ = of_ratios(
+        plain(length_norm="token", normaliser="sequence", clip_high=None), [[4.0]], [[0.7]],
+        size_BU=torch.tensor([[2.0]]),
+    )  # fmt: skip
+    assert slots == pytest.approx(whole) == pytest.approx(-1.4)
+
+
 def test_null_bounds_never_clip():
     # -(8 * 1 + 0.01 * -1) / 2 = -3.995
     value, _, metrics = of_ratios(

@@ -41,3 +41,18 @@ def test_a_row_depends_on_the_key_and_its_sample_alone():
 def test_at_least_one_step_is_kept():
     with pytest.raises(ValueError, match="greater than or equal to 1"):
         Random(steps=0)
+
+
+def test_rescaled_steps_weigh_what_they_stand_for():
+    # 4 steps committed something: 2 of them weigh 4 / 2 each, all of them 1 each
+    played = rollout([[0, 1, 3, 4]] * 3, [[1.0] * 4] * 3, 5)
+    found = Random(steps=2, rescale=True)(played, KEY)
+    assert found.weight_BK.tolist() == [[2.0, 2.0]] * 3
+    assert torch.equal(found.start_BK, Random(steps=2)(played, KEY).start_BK)
+    whole = Random(steps=5, rescale=True)(played, KEY)
+    assert whole.weight_BK.tolist() == [[1.0] * 4 + [0.0]] * 3
+    assert Random(steps=2, rescale=True).unbiased and not Random(steps=2).unbiased
+
+
+def test_costs_are_known_before_sampling():
+    assert [Random(steps=8).num_selected(T) for T in (4, 16)] == [4, 8]

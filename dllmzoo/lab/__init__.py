@@ -1,0 +1,1 @@
+"""Experiments over many runs: sweeps, comparisons, and the laboratories of estimators."""

@@ -1,0 +1,182 @@
+"""Who is compared: recipes that can be, and the rounds that give each the same compute."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dllmzoo.errors import RunError, UsageError
+from dllmzoo.lab.grid import labels
+from dllmzoo.lab.runs import Arm, Outcome, Say, check_arms, run_arms
+
+if TYPE_CHECKING:
+    from dllmzoo.recipe import Recipe
+
+WILD = "*?["
+TOLERANCE = 0.05
+"""Share by which a forecast of FLOPs may be off before the measured number replaces it."""
+PROBE = (
+    "train.rounds=2", "train.max_minutes=null", "train.save_every=null", "train.log_rollouts=null",
+    "evaluate.every=null", "evaluate.examples=2", "evaluate.also_steps=[]",
+)  # fmt: skip
+"""Changes to a recipe whose first rounds are only counted."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One recipe of a comparison.
+
+    Args:
+        label: short name, used for its runs.
+        source: file or packaged name.
+        overrides: changes to it.
+        recipe: loaded.
+        planned: FLOPs of a round by forecast.
+        measured: FLOPs of a round, mean of its first rounds.
+    """
+
+    label: str
+    source: str
+    overrides: tuple[str, ...]
+    recipe: Recipe
+    planned: float = 0.0
+    measured: float = 0.0
+
+    @property
+    def samples(self) -> int:
+        """Answers of a round."""
+        return self.recipe.train.prompts * self.recipe.train.group_size
+
+    @property
+    def corrected(self) -> bool:
+        """Whether the forecast is too far off to be used."""
+        return abs(self.planned / self.measured - 1) > TOLERANCE
+
+    @property
+    def flops(self) -> float:
+        """FLOPs of a round: the forecast, or the measurement where that is far off."""
+        return self.measured if self.corrected else self.planned
+
+    def rounds(self, budget: float) -> int:
+        """Rounds that spend a budget of FLOPs, to the nearest; at least 1."""
+        return max(round(budget / self.flops), 1)
+
+    def arm(self, name: str, *changes: str) -> Arm:
+        """A run of this recipe; `changes` come after the user's."""
+        return Arm(name, self.source, (*self.overrides, *changes))
+
+
+def find_recipes(words: Iterable[str]) -> tuple[str, ...]:
+    """Recipes by file, by packaged name, or by a pattern over either.
+
+    A pattern finds files; where it finds none, packaged recipes of that name. What a pattern
+    finds that is no reinforcement learning (`stage: sft`) is left out.
+
+    Raises:
+        UsageError: a pattern finds nothing.
+    """
+    from dllmzoo.recipe import load
+    from dllmzoo.recipe.packaged import recipes
+
+    found: dict[str, None] = {}
+    for word in words:
+        if not any(char in word for char in WILD) or Path(word).is_file():
+            found[word] = None
+            continue
+        files = [name for name in sorted(glob.glob(word)) if name.endswith((".yaml", ".yml"))]
+        inner = word.removeprefix("recipes/").removesuffix(".yaml")
+        packaged = [
+            name for name in recipes()
+            if fnmatch.fnmatchcase(name, inner) and name.count("/") == inner.count("/")
+        ]  # fmt: skip
+        matched = [name for name in files or packaged if load(name).stage == "rl"]
+        if not matched:
+            raise UsageError(f"{word!r} finds no recipe; `dllmzoo list recipes` names the packaged")
+        found |= dict.fromkeys(matched)
+    return tuple(found)
+
+
+def contestants(recipes: Sequence[str], overrides: Sequence[str], folder: Path) -> list[Contestant]:
+    """The recipes, loaded, once they are fit to be compared.
+
+    Raises:
+        RecipeError: all problems of all recipes.
+        UsageError: they are not all reinforcement learning, or not evaluated alike.
+    """
+    named = dict(zip(labels(recipes), recipes, strict=True))
+    arms = [Arm(label, source, tuple(overrides)) for label, source in named.items()]
+    loaded = check_arms(arms, folder)
+    found = [Contestant(arm.name, arm.recipe, arm.overrides, loaded[arm.name]) for arm in arms]
+    _refuse_unlike(found)
+    return found
+
+
+def main_steps(recipe: Recipe) -> int:
+    """Denoising steps of the main evaluation."""
+    return recipe.evaluate.steps or recipe.sampler.num_steps
+
+
+def _refuse_unlike(found: Sequence[Contestant]) -> None:
+    """Raise if scores of the recipes would not be of the same thing."""
+    supervised = [each.label for each in found if each.recipe.stage != "rl"]
+    if supervised:
+        raise UsageError(f"{', '.join(supervised)} is no reinforcement learning (stage: sft)")
+    facts: dict[str, Any] = {
+        "the main metric of the task": lambda recipe: recipe.task.primary,
+        "evaluate.examples": lambda recipe: recipe.evaluate.examples,
+        "evaluate.steps": main_steps,
+        "the held-out examples": lambda recipe: json.dumps(
+            [dict(example) for example in recipe.task.test(recipe.evaluate.examples)], default=str
+        ),
+        "model.weights": lambda recipe: recipe.model.weights,
+    }
+    for name, fact in facts.items():
+        groups: dict[Any, list[str]] = {}
+        for each in found:
+            groups.setdefault(fact(each.recipe), []).append(each.label)
+        if len(groups) > 1:
+            short = name != "the held-out examples"
+            parts = [
+                f"  {value if short else 'one set'}: {', '.join(names)}"
+                for value, names in groups.items()
+            ]
+            raise UsageError(
+                f"the recipes cannot be compared, {name} differs:\n" + "\n".join(parts)
+                + "\ngive all of them the same with key=value, or compare them apart"
+            )  # fmt: skip
+
+
+def probed(found: Sequence[Contestant], folder: Path, jobs: int, say: Say) -> list[Contestant]:
+    """The contestants with the FLOPs of their rounds, forecast and measured in two rounds each.
+
+    Raises:
+        RunError: a recipe does not get through its first rounds.
+    """
+    from dllmzoo.training.plan import plan
+
+    outcomes = run_arms([each.arm(each.label, *PROBE) for each in found], folder, jobs)
+    known = []
+    for each, outcome in zip(found, outcomes, strict=True):
+        measured = _flops_of_a_round(outcome)
+        each = replace(each, planned=plan(each.recipe).flops, measured=measured)
+        known.append(each)
+        if each.corrected:
+            say(
+                f"{each.label}: a round costs {measured:.3g} FLOPs, not {each.planned:.3g} as "
+                f"forecast; the measured number sets its rounds"
+            )
+    return known
+
+
+def _flops_of_a_round(outcome: Outcome) -> float:
+    found = [row["flops"] for row in outcome.rows if row.get("flops")]
+    if not found:
+        raise RunError(
+            f"{outcome.arm.name} does not get through a round: {outcome.message or 'no FLOPs'}"
+        )
+    return sum(found) / len(found)

@@ -1,0 +1,67 @@
+"""Methods at equal compute: every recipe spends the same FLOPs, on the same seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dllmzoo.lab.compare import tuning
+from dllmzoo.lab.compare.contest import Contestant, contestants, find_recipes, probed
+from dllmzoo.lab.compare.options import Options, refuse
+from dllmzoo.lab.compare.result import compared, further_steps, mean_curves
+from dllmzoo.lab.runs import Outcome, Say, run_arms
+
+EVALUATIONS = 10
+"""Of a run, besides the one at its start."""
+
+
+def run(options: Options, say: Say | None = None) -> dict[str, Any]:
+    """Probe, tune if asked, and run every method on every seed, or the rest of it.
+
+    Writes `compare.json` (all numbers), `curves.json` and, with tuning, `tune/rates.json`. A
+    method with a failed run is reported as failed and left out.
+
+    Raises:
+        RecipeError: all problems of all recipes, before anything is run.
+        UsageError: options contradict each other, recipes cannot be compared, or the folder
+            holds something else.
+        RunError: every method failed, or the folder holds a run of other settings.
+        Interrupted: stopped by a signal; the same call goes on.
+    """
+    from dllmzoo.training.files import write_json
+
+    tell: Say = say or (lambda text: None)
+    refuse(options)
+    folder = options.output
+    found = contestants(find_recipes(options.recipes), options.overrides, folder)
+    own = {each.label: each.recipe.optimizer.lr for each in found}
+    rates = tuning.read_rates(options.rates, found) if options.rates else own
+    tell(f"{len(found)} methods; two rounds of each are counted")
+    found = probed(found, folder / "probe", options.jobs, tell)
+    table = None
+    if options.tune:
+        budget = options.tune_budget_flops or options.budget_flops
+        table = tuning.tuned(found, options.tune, budget, folder / "tune", options.jobs, tell)
+        rates = table["rates"]
+    outcomes = _run_all(found, rates, options, tell)
+    result = compared(found, rates, outcomes, options) | {"tuning": table}
+    write_json(folder / "compare.json", result)
+    write_json(folder / "curves.json", mean_curves(result))
+    return result
+
+
+def _run_all(
+    found: Sequence[Contestant], rates: Mapping[str, float], options: Options, say: Say
+) -> list[Outcome]:
+    """Every method on every seed; a collapsed policy goes on to spend its compute."""
+    also = list(further_steps(found, options.steps))
+    arms = [
+        each.arm(
+            f"{each.label},seed={seed}", f"optimizer.lr={rates[each.label]!r}", f"seed={seed}",
+            *tuning.length(each.rounds(options.budget_flops), EVALUATIONS),
+            f"evaluate.also_steps={also}", "evaluate.floor=null",
+        )
+        for seed in range(options.seeds)
+        for each in found
+    ]  # fmt: skip
+    return run_arms(arms, options.output / "compare", options.jobs, say=say)
