@@ -106,7 +106,10 @@ class Selector(Protocol):
     """Chooses K of the T denoising steps of each row.
 
     Where it applies: `needs_advantage`, it is called with the advantages of all T steps,
-    `advantage_BT`, as third argument; `needs_branches`, it reads `Rollout.branch_BT`.
+    `advantage_BT`, as third argument; `needs_branches`, it reads `Rollout.branch_BT`; and claims that
+    laws hold it to: `state_only`, its choice of a step depends on states up to it alone;
+    `unbiased`, its weights make the expected sum over chosen steps that over all; `by_group`, the
+    rows of a group get one choice.
     """
 
     def __call__(self, rollout: Rollout, key: Key) -> Steps:
@@ -169,7 +172,8 @@ class Advantage(Protocol):
     of one sample has no meaning.
 
     Where it applies: `needs_every_step`, columns must be all T steps in time order;
-    `needs_branches`, it reads `Rollout.branch_BT`.
+    `needs_branches`, it reads `Rollout.branch_BT`; `compares_groups`, a group's credit depends on
+    other groups.
     """
 
     needs_previews: ClassVar[bool]

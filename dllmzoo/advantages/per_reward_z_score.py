@@ -36,8 +36,8 @@ class PerRewardZScore:
         UsageError: a weight names no component of the task.
 
     References:
-        The normalise-then-sum option of TRL, after Liu et al., 2026, GDPO for several rewards.
-        Differs from it in: no second normalisation over the batch.
+        Liu et al., 2026, GDPO for several rewards (arXiv:2601.05242), as TRL has it (normalise,
+        then sum). Differs from it in: no second normalisation over the batch.
     """
 
     weights: dict[str, float] = field(default_factory=dict)

@@ -37,8 +37,8 @@ class StepwiseOneShot:
         weight: lambda, >= 0; share of the gain over the guess. 0 gives `group_relative`; the
             paper's scripts use 0.5.
         growth: lambda over the denoising steps of an answer: `constant`, or `linear`, where step
-            s of T has $\lambda\,(s + 1)/T$. The paper lets it grow with the step and gives no
-            formula; its release keeps it constant.
+            s of T has $\lambda\,(s + 1)/T$ and so each entry a w of its own. The paper lets it grow
+            with the step and gives no formula; its release keeps it constant.
         normalise: divide by 1 + lambda, so that lambda changes the mixture and not the scale.
         centre: b, what is subtracted from a guess: `rank`, the group's mean over guesses of the
             same rank k; `loo_rank`, that mean without the sample's own; `step`, the group's mean

@@ -23,14 +23,17 @@ class EntropySampled:
 
     so that the weighted sum over the draws is, given the trajectory, an unbiased estimate of the
     sum over all M steps: where `entropy` cuts the sum off, this one keeps its mean at the price
-    of variance. Each draw is a column of its own, also where a step is drawn twice. The weights
-    multiply a step's *term* in the loss, and what remains unbiased is up to the normaliser of
-    that loss: `group`, `fixed` and `nonzero` divide by the same number whatever was drawn, so
-    the expected gradient is that of selector `all`; `unit`, `row`, `sequence` and `step` divide
-    by the K draws of a sequence, which leaves 1 / K of the sum as a constant factor. `token`
-    divides by the tokens of the steps that were drawn, a number that depends on the draw, and so
-    do all four of the second kind with `denoising_steps: {unit: slot}`, where a step drawn twice
-    is one set of units: those are consistent, not unbiased.
+    of variance. Each draw is a column of its own, also where a step is drawn twice;
+    it is no entropy rank, so a stepwise baseline wants `centre: step`.
+
+    The weights multiply a step's *term* in the loss, so what is unbiased in the end is up to the
+    normaliser of that loss. `group` and `fixed` divide by the same number whatever was drawn (so
+    does `nonzero`, with one advantage for all steps): the expected gradient is that of selector
+    `all`. `unit`, `row`, `sequence` and `step` divide by the K draws of a sequence, which leaves
+    1 / K of the sum as a constant factor. `token` divides by the tokens of the steps that were
+    drawn, a number that varies with the draw, and with `denoising_steps: {unit: slot}` so do
+    those four, since a step drawn twice is then one set of units: no longer unbiased, though the
+    bias vanishes as a batch grows.
 
     Args:
         steps: K, draws per sequence, >= 1; each is a view.

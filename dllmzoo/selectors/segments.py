@@ -22,7 +22,7 @@ class Segments:
     in which a sequence committed nothing has weight 0.
 
     Args:
-        parts: P, >= 1; beyond T, further columns have weight 0.
+        parts: P, >= 1; more than T are T, one step each.
 
     References:
         The merged steps of Wang et al., 2025, d2 (arXiv:2509.21474): 8 or 16 segments.
@@ -43,4 +43,4 @@ class Segments:
         step_T = torch.arange(T, device=rollout.tokens_BL.device)
         column_T = ((step_T + 1) * P - 1) // T
         column_BT = column_T.expand(len(rollout.tokens_BL), T)
-        return spans(column_BT, self.parts, rollout)
+        return spans(column_BT, P, rollout)

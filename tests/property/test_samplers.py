@@ -69,7 +69,7 @@ def test_running_confidence_keeps_the_mask_count_on_schedule(case):
         answer_length=N, block_length=block, steps=steps, commits=commits,
         temperature=case.among("temperature", (0.0, 0.7, 1.0)),
     )  # fmt: skip
-    rollout, prompts, _ = samplers.sample(sampler, case)
+    rollout, _, _ = samplers.sample(sampler, case)
     counts = torch.tensor([count for _, count in plan_steps(N, block, steps, sampler.commits)])
     masked_T = N - counts.cumsum(0) + counts  # before each step
     assert (rollout.hidden_BTN.sum(2) == masked_T).all()

@@ -129,6 +129,40 @@ def test_a_sampler_without_steps_serves_no_likelihood_of_steps():
         assert found(sampler="stored", likelihood="bound", selector=None) == []
 
 
+def test_an_evaluation_needs_a_sampler_that_asks_the_model():
+    stored = {"name": "stored", "answer_length": 8}
+    sequence = {"likelihood": "bound", "selector": None, "task": "sudoku"}
+    problem = one(sampler=stored, **sequence)
+    assert problem.path == "sampler"
+    assert problem.message.startswith("sampler stored hands out answers of the data")
+    assert problem.hint.startswith("add evaluate.sampler: {name: low_confidence, answer_length: 8")
+    good = {"sampler": {"name": "writer"}}
+    assert found(sampler=stored, evaluate=good, **sequence) == []
+    problem = one(evaluate={"sampler": stored}, task="sudoku")
+    assert problem.path == "evaluate.sampler"
+
+
+def test_the_evaluation_asks_its_own_sampler_for_steps():
+    own = {"sampler": {"name": "writer", "answer_length": 3, "steps": 2}, "steps": 4}
+    problem = one(evaluate=own)
+    assert problem.path == "evaluate.steps"
+    assert "steps 4 are more than answer_length 3" in problem.message
+    assert found(evaluate=own | {"steps": 3}) == []
+
+
+def test_given_answers_need_a_task_that_gives_them():
+    own = {"evaluate": {"sampler": "writer"}, "likelihood": "bound", "selector": None}
+    problem = one(sampler="stored", **own)
+    assert problem.path == "task"
+    assert problem.message == (
+        "sampler stored is given answers with every prompt, and task sums gives none"
+    )
+    assert "`given(example, key, sample)`" in problem.hint
+    assert found(sampler="stored", task="sudoku", **own) == []
+    problem = one(evaluate={"sampler": {"name": "infill", "answer_length": 16}})
+    assert problem.path == "task" and "infill: COLUMN" in problem.hint
+
+
 def test_the_evaluation_asks_for_steps_that_the_sampler_can_run():
     problem = one(evaluate={"steps": 4, "also_steps": [2, 9]})
     assert problem.path == "evaluate.also_steps"

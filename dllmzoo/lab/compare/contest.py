@@ -116,9 +116,16 @@ def contestants(recipes: Sequence[str], overrides: Sequence[str], folder: Path) 
     return found
 
 
+def decoder(recipe: Recipe) -> Any:
+    """The sampler of the evaluations."""
+    from dllmzoo.training.evaluate import evaluator
+
+    return evaluator(recipe)
+
+
 def main_steps(recipe: Recipe) -> int:
     """Denoising steps of the main evaluation."""
-    return recipe.evaluate.steps or recipe.sampler.num_steps
+    return recipe.evaluate.steps or decoder(recipe).num_steps
 
 
 def _refuse_unlike(found: Sequence[Contestant]) -> None:
@@ -160,16 +167,16 @@ def probed(found: Sequence[Contestant], folder: Path, jobs: int, say: Say) -> li
     from dllmzoo.training.plan import plan
 
     outcomes = run_arms([each.arm(each.label, *PROBE) for each in found], folder, jobs)
-    known = []
-    for each, outcome in zip(found, outcomes, strict=True):
-        measured = _flops_of_a_round(outcome)
-        each = replace(each, planned=plan(each.recipe).flops, measured=measured)
-        known.append(each)
-        if each.corrected:
-            say(
-                f"{each.label}: a round costs {measured:.3g} FLOPs, not {each.planned:.3g} as "
-                f"forecast; the measured number sets its rounds"
-            )
+    known = [
+        replace(each, measured=_flops_of_a_round(outcome), planned=plan(each.recipe).flops)
+        for each, outcome in zip(found, outcomes, strict=True)
+    ]
+    off = [each.label for each in known if each.corrected]
+    if off:
+        say(
+            f"the forecast of a round's FLOPs is more than {TOLERANCE:.0%} off for "
+            f"{', '.join(off)}: the measured number sets their rounds"
+        )
     return known
 
 

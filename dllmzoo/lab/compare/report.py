@@ -143,6 +143,12 @@ def verdicts(result: Mapping[str, Any]) -> tuple[str, ...]:
             f"Of {number} pairs {told} are told apart at 95 % each, with no correction for their "
             f"number: about {0.05 * number:.1f} would be by chance alone."
         )
+    decoders: dict[str, list[str]] = {}
+    for method in result["methods"]:
+        decoders.setdefault(method["decoder"], []).append(method["label"])
+    if len(decoders) > 1:
+        parts = "; ".join(f"{name} ({', '.join(who)})" for name, who in decoders.items())
+        said.append(f"Evaluated with samplers of their own, each greedy: {parts}.")
     unlike = [m["label"] for m in result["methods"]
               if abs(m["flops"] / result["budget_flops"] - 1) > 0.05]  # fmt: skip
     if unlike:

@@ -8,11 +8,12 @@ from dataclasses import asdict
 from typing import Any
 
 from dllmzoo.errors import RunError
-from dllmzoo.lab.compare.contest import Contestant, main_steps
+from dllmzoo.lab.compare.contest import Contestant, decoder, main_steps
 from dllmzoo.lab.compare.options import Options
 from dllmzoo.lab.curves import COSTS, curve, spent
 from dllmzoo.lab.runs import Outcome
 from dllmzoo.lab.statistics import first_reach, mean_interval, pairs
+from dllmzoo.recipe.plain import name_of
 
 SHARE = 0.8
 """Of the best method's final score, whose cost is reported."""
@@ -21,7 +22,7 @@ SHARE = 0.8
 def further_steps(found: Sequence[Contestant], steps: Sequence[int] | None) -> tuple[int, ...]:
     """Numbers of denoising steps besides the main one, smallest first."""
     main = main_steps(found[0].recipe)
-    longest = min(each.recipe.sampler.answer_length for each in found)
+    longest = min(decoder(each.recipe).answer_length for each in found)
     wanted = (max(main // 2, 1), min(2 * main, longest)) if steps is None else steps
     return tuple(sorted(set(wanted) - {main}))
 
@@ -89,6 +90,7 @@ def _method(
         "overrides": list(each.overrides),
         "lr": rate,
         "train_steps": recipe.sampler.num_steps,
+        "decoder": name_of(decoder(recipe)),
         "rounds": each.rounds(budget),
         "flops_of_a_round": {
             "planned": each.planned, "measured": each.measured, "corrected": each.corrected,

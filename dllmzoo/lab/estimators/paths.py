@@ -44,7 +44,7 @@ class Paths:
             micro_batch: inputs of one forward.
         """
         X, R, N = reveal_XRN.shape
-        reveal_RN = reveal_XRN.view(X * R, N)
+        reveal_RN = reveal_XRN.reshape(X * R, N)
         tokens_RL = tokens_XL.repeat_interleave(R, 0)
         chosen, entropies, means = [], [], []
         for step in range(N):

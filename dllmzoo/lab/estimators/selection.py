@@ -30,8 +30,8 @@ from dllmzoo.records import Key, Rollout, Steps
 MOST_TRAJECTORIES = 8192
 MOST_SPREAD = 1000
 """Trajectories whose single terms are still told apart."""
-REPEATED = 12288
-"""Trajectories over all repeats of a random selector."""
+REPEATED, MOST_REPEATS = 12288, 64
+"""Trajectories over all repeats of a random selector, and most repeats."""
 BEST = "best fixed steps"
 
 
@@ -112,7 +112,7 @@ class Selection:
         refuse(Estimator("", name, self.likelihood, selector))
         steps = self.steps(selector)
         random = not _alike(steps, self.steps(selector, 1))
-        repeats = max(2, REPEATED // len(self.step_BT)) if random else 1
+        repeats = min(max(2, REPEATED // len(self.step_BT)), MOST_REPEATS) if random else 1
         made = torch.stack([self.kept(selector, repeat) for repeat in range(repeats)])
         chance = math.sqrt(float(made.var(0).sum()) / repeats) if random else 0.0
         return self._selected(name, None, steps, made.mean(0), chance, self._spread(selector))

@@ -19,10 +19,15 @@ class Table(TableDenoiser):
     dtype: ClassVar[torch.dtype] = torch.float64
 
 
-def table_world(options: Options) -> World:
-    """All answers of a table of `options.slots` slots; rewards are standard normal, keyed."""
+def table_world(options: Options, policy: Table | None = None) -> World:
+    """All answers of a table of `options.slots` slots; rewards are standard normal, keyed.
+
+    Args:
+        options: slots, seed, scale and shift.
+        policy: a table of that many slots to use in place of the random one.
+    """
     n = options.slots
-    old = Table(n, options.seed, options.scale)
+    old = Table(n, options.seed, options.scale) if policy is None else policy
     answer_XN = answers(n)
     tokens_XL = torch.cat([torch.zeros(len(answer_XN), 1, dtype=torch.long), answer_XN], 1)
     open_L = torch.arange(n + 1) > 0

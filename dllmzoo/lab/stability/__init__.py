@@ -51,13 +51,14 @@ def run(options: Options, say: Say | None = None) -> dict[str, Any]:
         run_entry(outcome, *cell, PRIMARY) for outcome, cell in zip(outcomes, wanted, strict=True)
     ]
     cells = over_seeds(runs)
+    run_minutes = sum(run["figures"]["seconds"] or 0.0 for run in runs) / 60
     result = {
         "format": 1,
         "folder": str(options.output),
         "grid": options.grid,
         "changes": list(options.changes),
-        "minutes": (time.monotonic() - started) / 60,
-        "run_minutes": sum(run["figures"]["seconds"] or 0.0 for run in runs) / 60,
+        "minutes": max((time.monotonic() - started) / 60, run_minutes / options.jobs),
+        "run_minutes": run_minutes,
         "recipes": [RECIPE],
         "seeds": sorted({seed for _, _, seed in wanted}),
         "failed": {run["name"]: run["message"] for run in runs if run["status"] == "failed"},

@@ -49,7 +49,7 @@ STYLES = {
 }
 """Colour and dashes of an arm."""
 
-MAIN = ("base", "clean", "scale-10")
+MAIN = ("base", "clean", "token")
 """Conditions of the first figure of a study of many."""
 
 Row = tuple[str, Sequence[Panel]]

@@ -24,9 +24,17 @@ def named_tables(result: dict[str, Any]) -> dict[str, Table]:
     names = [name for name in dict.fromkeys(cell["condition"] for cell in cells)]
     titles = [(name, CONDITIONS[name].title) for name in names]
     found: dict[str, Table] = {
-        "collapses": (tuple(COLLAPSES), _rows(COLLAPSES, cells), "who collapsed"),
-        "noise": (tuple(NOISE), _rows(NOISE, cells), "gradients, ratios and drift"),
-        "conditions": (("condition", "what"), titles, "conditions"),
+        "collapses": (
+            tuple(COLLAPSES),
+            _rows(COLLAPSES, cells),
+            "Noisy likelihood ratios on the tiny Sudoku model: who collapsed",
+        ),
+        "noise": (
+            tuple(NOISE),
+            _rows(NOISE, cells),
+            "Noisy likelihood ratios: gradients, ratios and drift",
+        ),
+        "conditions": (("condition", "what"), titles, "Conditions of the stability lab"),
     }
     if result["toys"]:
         found["updates"] = _updates(result["toys"]["updates"])
@@ -51,7 +59,7 @@ def _updates(found: Sequence[dict[str, Any]]) -> Table:
     headers = (
         "own noise", "shared noise", "arm", "norm, mean", "99.9 %", "largest", "std of log S"
     )  # fmt: skip
-    return headers, rows, "toy: the norm of one update, of samples whose own gradients have norm 1"
+    return headers, rows, "Toy: norm of one update, of answers whose own gradients have norm 1"
 
 
 def _bandits(found: Sequence[dict[str, Any]]) -> Table:
@@ -64,7 +72,7 @@ def _bandits(found: Sequence[dict[str, Any]]) -> Table:
         for each in found
     ]  # fmt: skip
     headers = ("bandit", "arm", "reward at the end", "largest norm", "jump of log norm")
-    return headers, rows, "toy: a softmax bandit"
+    return headers, rows, "Toy: a softmax bandit trained on noisy ratios"
 
 
 def _rows(columns: dict[str, Show], cells: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:

@@ -17,8 +17,8 @@ HALVES = ("clip_only", "sn_only")
 
 CLAIM = "GRPO collapses, StableDRL does not, and each half of it alone is not enough"
 
-JUDGED = ("base", "scale-10")
-"""Where the claim is judged, if it was run: ratios noisy by nature, and inflated ones."""
+JUDGED = ("base",)
+"""Where the claim is judged, if it was run."""
 
 FEWEST = 4
 """Seeds below which a statement that holds on all of them is still only an indication."""

@@ -131,3 +131,17 @@ def test_a_run_without_final_weights_says_how_to_finish_it(cli, copied):
 def test_the_shipped_recipe_of_a_card_is_found():
     assert policies.recipe_of_weights("llada-8b-instruct") == "llada_8b/egspo_sa_sudoku"
     assert policies.recipe_of_weights("nothing") is None
+
+
+def test_blanks_are_filled_in_evaluation(cli, tiny_run, tmp_path):
+    words = ("sampler=infill", "sampler.answer_length=16", "-o", tmp_path / "filled.jsonl")
+    done = cli("eval", tiny_run, *words, "--examples", 4, "--steps", 4, "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert found["forwards_per_answer"] == 4
+    assert found["sampler"]["name"] == "infill" and found["sampler"]["temperature"] == 0
+
+
+def test_stored_answers_cannot_be_evaluated(cli, tiny_run):
+    done = cli("eval", tiny_run, "sampler=stored", "sampler.answer_length=16")
+    assert done.code == 2 and "evaluate.sampler=" in done.err

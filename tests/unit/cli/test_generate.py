@@ -99,3 +99,56 @@ def test_the_trace_is_read_off_the_rollout():
     rollout = played(torch.tensor([[0, 1, 2]]), torch.tensor([[2, 0, 2]]), num_steps=4)
     assert generate.trace_of(rollout, Words) == [(0, "_b_"), (2, "abc")]
     assert Path(generate.__file__).exists()
+
+
+INFILL = ("--set", "sampler=infill", "--set", "sampler.answer_length=16")
+
+
+def test_blanks_of_a_text_are_filled_and_the_rest_stays(cli, tiny_run):
+    text = "12=[MASK]34[MASK]"
+    done = cli("generate", tiny_run, text, *INFILL, "--json", "--trace")
+    assert done.code == 0, done.err
+    answer = json.loads(done.out)[0]
+    assert answer["prompt"] == "12=" and answer["text"].startswith("12=")
+    canvases = [step["canvas"] for step in answer["trace"]]
+    assert len(canvases) == 2 and canvases[0].count("_") == 1 and "34" in canvases[0]
+
+
+def test_a_text_may_start_with_a_blank(cli, tiny_run):
+    done = cli("generate", tiny_run, "[MASK]=", *INFILL, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)[0]["prompt"] == ""
+
+
+def test_a_held_out_example_is_filled_in(cli, tiny_run):
+    done = cli("generate", tiny_run, *INFILL, "--steps", 2, "--trace")
+    assert done.code == 0, done.err
+    puzzle = done.out.splitlines()[0].removeprefix("> ").removesuffix("=")
+    first = done.out.splitlines()[1].split()[-1]
+    assert first.count("_") == (puzzle.count("0")) // 2
+
+
+def test_a_text_without_blanks_is_refused(cli, tiny_run):
+    done = cli("generate", tiny_run, "12=", *INFILL)
+    assert done.code == 2
+    assert "has none; write [MASK] for each token to fill in" in done.err
+
+
+def test_stored_answers_generate_nothing(cli, tiny_run):
+    done = cli("generate", tiny_run, "12=", "--set", "sampler=stored")
+    assert done.code == 2 and "hands out answers of the data" in done.err
+
+
+def test_the_sampler_of_evaluations_answers_unless_the_other_is_changed(cli, tiny_run):
+    words = ("generate", tiny_run, "12=", "--trace", "--json")
+    own = ("--set", "evaluate.sampler={name: entropy, answer_length: 16, steps: 2}")
+    assert len(json.loads(cli(*words, *own).out)[0]["trace"]) == 2
+    other = ("--set", "sampler.steps=8")
+    assert len(json.loads(cli(*words, *own, *other).out)[0]["trace"]) == 8
+
+
+def test_the_trace_of_a_remasking_sampler_shows_its_states(cli, tiny_run):
+    words = ("--set", "sampler=running_confidence", "--set", "sampler.answer_length=16")
+    done = cli("generate", tiny_run, "12=", *words, "--steps", 4, "--trace", "--json")
+    hidden = [step["canvas"].count("_") for step in json.loads(done.out)[0]["trace"]]
+    assert hidden[-1] == 0 and set(hidden) <= {12, 8, 4, 0}

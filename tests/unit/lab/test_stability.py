@@ -311,9 +311,9 @@ class TestGrid:
         assert changes["seed"] == "3"
 
     def test_names_choose_conditions_arms_and_seeds(self):
-        options = Options(conditions=("token", "noise-1"), arms=("sn_only",), seeds=2)
+        options = Options(conditions=("sum", "noise-1"), arms=("sn_only",), seeds=2)
         assert [arm.name for arm in options.runs()] == [
-            "token.sn_only.0", "token.sn_only.1", "noise-1.sn_only.0", "noise-1.sn_only.1",
+            "sum.sn_only.0", "sum.sn_only.1", "noise-1.sn_only.0", "noise-1.sn_only.1",
         ]  # fmt: skip
 
     def test_an_unknown_name_is_answered_with_the_nearest(self):

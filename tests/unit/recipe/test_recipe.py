@@ -252,3 +252,36 @@ def test_an_attempt_keeps_what_could_be_built():
     assert (made.loss.clip_low, made.loss.clip_high) == (0.2, 2.0)
     assert made.task is None
     assert attempt("nothing_of_that_name")[0] is None
+
+
+def test_evaluation_may_name_a_sampler_of_its_own():
+    plain = load(recipe())
+    assert plain.evaluate.sampler is None
+    named = load(recipe(evaluate={"sampler": "entropy"}))
+    assert type(named.evaluate.sampler).__name__ == "Entropy"
+    made = load(recipe(evaluate={"sampler": {"name": "margin", "answer_length": 5, "steps": 2}}))
+    assert (made.evaluate.sampler.answer_length, made.evaluate.sampler.num_steps) == (5, 2)
+    changed = load(made, ["evaluate.sampler.steps=3"])
+    assert changed.evaluate.sampler.steps == 3
+    other = load(named, ["evaluate.sampler.answer_length=9", "evaluate.sampler.commits=cosine"])
+    assert other.evaluate.sampler.answer_length == 9
+    assert load(made, ["evaluate.sampler=null"]).evaluate.sampler is None
+
+
+def test_a_bad_option_of_the_evaluation_sampler_has_its_place(write):
+    text = TEXT + "evaluate: {sampler: {name: margin, stepz: 3}}\n"
+    with pytest.raises(RecipeError) as caught:
+        load(write(text))
+    (problem,) = caught.value.problems
+    assert problem.path == "evaluate.sampler.stepz"
+    assert problem.where.endswith("small.yaml:14:36") and "did you mean 'steps'" in problem.hint
+
+
+def test_a_recipe_with_an_evaluation_sampler_is_written_and_read_alike(tmp_path):
+    from dllmzoo.recipe import difference, dump, resolved
+
+    made = load(recipe(evaluate={"sampler": {"name": "infill", "answer_length": 16, "steps": 4}}))
+    file = tmp_path / "again.yaml"
+    file.write_text(dump(resolved(made)))
+    again = load(file)
+    assert again.evaluate == made.evaluate and difference(made, again) == []

@@ -35,11 +35,11 @@ def test_a_segment_that_committed_nothing_weighs_nothing():
     assert steps.weight_BK.tolist() == [[0.0, 1.0], [1.0, 1.0]]
 
 
-def test_more_parts_than_steps_leave_empty_spans():
+def test_more_parts_than_steps_are_the_steps():
     steps = Segments(parts=4)(full(2), KEY)
-    assert steps.start_BK.tolist() == [[0, 1, 2, 2]]
-    assert steps.stop_BK.tolist() == [[1, 2, 2, 2]]
-    assert steps.weight_BK.tolist() == [[1.0, 1.0, 0.0, 0.0]]
+    assert steps.start_BK.tolist() == [[0, 1]]
+    assert steps.stop_BK.tolist() == [[1, 2]]
+    assert steps.weight_BK.tolist() == [[1.0, 1.0]]
 
 
 def test_costs_are_known_before_sampling():

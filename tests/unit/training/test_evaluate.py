@@ -2,12 +2,15 @@
 
 import math
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from dllmzoo.training.evaluate import evaluate, greedy, paired, wilson
-from dllmzoo.zoo import SAMPLERS
+from dllmzoo.errors import UsageError
+from dllmzoo.recipe.sections import Evaluate
+from dllmzoo.training.evaluate import evaluate, evaluator, greedy, paired, wilson
+from dllmzoo.zoo import SAMPLERS, TASKS
 from tests.unit.training.small import Digits, Ranks, codec, digit_sum, network
 
 SAMPLER = SAMPLERS.get("low_confidence")(answer_length=6, steps=3)
@@ -106,3 +109,42 @@ def test_paired_by_hand():
     assert paired([], []) == (0.0, 0.0, 0.0)
     # lists of unlike length share their first examples
     assert paired([True, False], [True, True, False])[0] == pytest.approx(1 / 2)
+
+
+def recipe(**parts):
+    sections = {"evaluate": Evaluate(sampler=parts.pop("evaluates", None))}
+    return SimpleNamespace(**parts, **sections)
+
+
+def test_evaluation_uses_its_own_sampler_if_it_has_one():
+    entropy = SAMPLERS.get("entropy")(answer_length=6)
+    assert evaluator(recipe(sampler=SAMPLER)) is SAMPLER
+    assert evaluator(recipe(sampler=SAMPLER, evaluates=entropy)) == entropy
+    stored = SAMPLERS.get("stored")(answer_length=6)
+    assert evaluator(recipe(sampler=stored, evaluates=SAMPLER)) == SAMPLER
+    with pytest.raises(UsageError, match=r"evaluate.sampler=\{name: low_confidence"):
+        evaluator(recipe(sampler=stored))
+
+
+def test_evaluation_stores_no_drafts_unless_it_must():
+    drafting = SAMPLERS.get("low_confidence")(answer_length=6, record_drafts=True)
+    assert not greedy(drafting).records_drafts
+    remasking = SAMPLERS.get("running_confidence")(answer_length=6)
+    assert greedy(remasking).records_drafts and greedy(remasking, 2).steps == 2
+    tree = SAMPLERS.get("tree")(answer_length=6)
+    assert greedy(tree).branch == (4, 4)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 8])
+def test_blanks_of_held_out_examples_are_filled(batch):
+    task, policy = TASKS.get("sudoku")(), network()
+    sampler = greedy(SAMPLERS.get("infill")(answer_length=16, steps=4))
+    examples = task.test(8)
+    found = evaluate(policy, codec(policy), task, sampler, examples=examples, batch=batch)
+    whole = evaluate(policy, codec(policy), task, sampler, examples=examples, batch=8)
+    assert found.texts == whole.texts and found.forwards == 8 * 4
+    for example, text in zip(examples, found.texts, strict=True):
+        # other special tokens of an untrained network are no text, so only the order is sure
+        clues = [clue for clue in example["puzzle"] if clue != "0"]
+        rest = iter(text)
+        assert all(clue in rest for clue in clues)

@@ -1,6 +1,6 @@
 """Text to rows and back."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -97,3 +97,107 @@ def test_a_model_without_an_end_token_pads_and_reads_but_fills_no_tail(made):
 def test_no_prompts_at_all_are_no_rows(made):
     assert made.prompts(Digits(), [], 4, answer_length=2).tokens_BL.shape == (0, 0)
     assert made.texts(torch.zeros(0, 4, dtype=torch.long)) == []
+
+
+# --- given answers
+
+
+@dataclass(frozen=True)
+class Wants:
+    """Stands for a sampler that is given answers."""
+
+    given: str | None
+    answer_length: int = 5
+
+
+class Giver(Digits):
+    """Gives what stands in the example; blanks are spelled as the tokenizer or the task does."""
+
+    def given(self, example, key, sample):
+        return example["answers"][sample % 2]
+
+
+class Both(Giver):
+    def given_blanks(self, example, key, sample):
+        return example["blanks"]
+
+
+PAIR = {"text": "12", "answers": ["123", "40"], "blanks": "1[MASK]2"}
+
+
+def given(made, task, kind, length=5, examples=(PAIR,), group_size=2):
+    prompts = made.prompts(task, examples, group_size, answer_length=length)
+    return made.with_given(prompts, task, Wants(kind, length), Key(1, 2, "prompts/given"))
+
+
+def test_a_sampler_that_wants_nothing_is_given_nothing(made):
+    prompts = made.prompts(Digits(), examples("12"), 2, answer_length=5)
+    for sampler in (Wants(None), object()):
+        assert made.with_given(prompts, Digits(), sampler, Key(0, 0, "x")) is prompts
+
+
+def test_each_row_is_given_its_own_answer_filled_up_with_end_tokens(made):
+    found = given(made, Giver(), "answers")
+    assert found.answer_BN.tolist() == [[1, 2, 3, END, END], [4, 0, END, END, END]]
+    assert found.tokens_BL.tolist() == [[1, 2, 5]] * 2
+
+
+def test_blanks_become_mask_tokens_however_they_are_spelled(made):
+    assert given(made, Both(), "blanks", 4).answer_BN.tolist() == [[1, MASK, 2, END]] * 2
+    other = replace(made, tokenizer=Renamed())
+    assert other.mask_text == "<|gap|>"
+    assert given(other, Both(), "blanks", 4).answer_BN.tolist() == [[1, MASK, 2, END]] * 2
+    spelled = PAIR | {"blanks": "1<|gap|>2[MASK]"}
+    found = given(other, Both(), "blanks", 4, [spelled])
+    assert found.answer_BN.tolist() == [[1, MASK, 2, MASK]] * 2
+
+
+class Renamed:
+    """The tokenizer of digits with another word for its mask token."""
+
+    eos_token = TOKENIZER.eos_token
+
+    def __call__(self, text, **options):
+        return TOKENIZER(text.replace("<|gap|>", "[MASK]"), **options)
+
+    def convert_ids_to_tokens(self, token):
+        return {MASK: "<|gap|>"}.get(token)
+
+
+def test_a_task_of_one_kind_gives_its_texts_to_either_sampler(made):
+    masked = PAIR | {"answers": ["[MASK]2", "3[MASK]"]}
+    found = given(made, Giver(), "blanks", 3, [masked])
+    assert found.answer_BN.tolist() == [[MASK, 2, END], [3, MASK, END]]
+
+
+def test_the_key_and_the_samples_number_reach_the_task(made):
+    seen = []
+
+    class Notes(Giver):
+        def given(self, example, key, sample):
+            seen.append((key.purpose, key.round, sample))
+            return "1"
+
+    prompts = made.prompts(Notes(), [PAIR, PAIR], 2, answer_length=2, first=3)
+    made.with_given(prompts, Notes(), Wants("answers", 2), Key(1, 2, "prompts/given"))
+    assert seen == [("prompts/given", 2, sample) for sample in (6, 7, 8, 9)]
+
+
+def test_given_answers_that_do_not_fit_are_refused(made):
+    with pytest.raises(TaskError, match=r"a given answer has 3 tokens, the answer canvas 2"):
+        given(made, Giver(), "answers", 2)
+    with pytest.raises(TaskError, match="no end token to fill the rest"):
+        given(replace(made, stop_ids=()), Giver(), "answers", 5)
+    with pytest.raises(TaskError, match=r"Digits has no method `given\(example, key, sample\)`"):
+        given(made, Digits(), "answers")
+
+
+def test_a_tokenizer_that_cannot_spell_a_blank_is_refused(made):
+    class Cuts(Renamed):
+        def __call__(self, text, **options):
+            return TOKENIZER(text.replace("<|gap|>", "44"), **options)
+
+    with pytest.raises(TaskError, match=r"has 1 blanks, and the tokenizer makes 0 mask tokens"):
+        given(replace(made, tokenizer=Cuts()), Both(), "blanks")
+    with pytest.raises(TaskError, match="no token of the model's mask id 99"):
+        given(replace(made, mask_id=99, tokenizer=Renamed()), Both(), "blanks")

@@ -91,7 +91,10 @@ def test_first_rounds_are_measured_and_a_correction_is_said(monkeypatch, tmp_pat
     (known,) = contest.probed([each], tmp_path, 1, said.append)
     assert known == replace(each, planned=12.0, measured=8.0)
     assert "train.rounds=2" in arms[0].overrides
-    assert "costs 8 FLOPs, not 12 as forecast" in said[0]
+    assert said == [
+        "the forecast of a round's FLOPs is more than 5% off for a: the measured number sets "
+        "their rounds"
+    ]
 
 
 def test_a_recipe_without_a_first_round_is_an_error(monkeypatch, tmp_path):

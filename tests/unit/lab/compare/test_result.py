@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from dllmzoo import SAMPLERS
 from dllmzoo.errors import RunError
 from dllmzoo.lab import compare
 from dllmzoo.lab.compare.contest import Contestant
@@ -14,11 +15,11 @@ from dllmzoo.lab.runs import Arm, Outcome
 from tests.unit.lab.small import rows
 
 
-def contestant(label, steps=4):
+def contestant(label, sampler="low_confidence"):
     recipe = SimpleNamespace(
         task=SimpleNamespace(primary="solved_rate"), method="m", stage="rl",
-        evaluate=SimpleNamespace(examples=64, steps=8),
-        sampler=SimpleNamespace(num_steps=steps, answer_length=16),
+        evaluate=SimpleNamespace(examples=64, steps=8, sampler=None),
+        sampler=SAMPLERS.get(sampler)(answer_length=16, block_length=16, steps=4),
         train=SimpleNamespace(prompts=2, group_size=4),
     )  # fmt: skip
     return Contestant(label, f"{label}.yaml", (), recipe, 10.0, 10.0)
@@ -155,6 +156,16 @@ def test_sentences_name_the_best_the_rest_and_what_went_wrong(result):
         "0.2 would be by chance alone.",
         "Stopped by a health check on some seed: c.",
     )
+
+
+def test_samplers_of_their_own_are_told():
+    found = [contestant("a"), contestant("b", "random_order")]
+    options = Options(recipes=("a", "b"), budget_flops=20.0, seeds=2)
+    result = compared(found, {"a": 1.0, "b": 1.0}, ALL[:4], options) | {"tuning": None}
+    said = (
+        "Evaluated with samplers of their own, each greedy: low_confidence (a); random_order (b)."
+    )
+    assert said in compare.verdicts(result)
 
 
 def test_up_to_eight_methods_share_one_figure(result, tmp_path):
