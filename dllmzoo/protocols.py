@@ -106,8 +106,8 @@ class Selector(Protocol):
     """Chooses K of the T denoising steps of each row.
 
     Where it applies: `needs_advantage`, it is called with the advantages of all T steps,
-    `advantage_BT`, as third argument; `needs_branches`, it reads `Rollout.branch_BT`; and claims that
-    laws hold it to: `state_only`, its choice of a step depends on states up to it alone;
+    `advantage_BT`, as third argument; `needs_branches`, it reads `Rollout.branch_BT`; and claims
+    that laws hold it to: `state_only`, its choice of a step depends on states up to it alone;
     `unbiased`, its weights make the expected sum over chosen steps that over all; `by_group`, the
     rows of a group get one choice.
     """

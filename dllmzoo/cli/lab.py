@@ -13,10 +13,11 @@ from dllmzoo.cli import _output as out
 from dllmzoo.cli import _recipes as recipes
 from dllmzoo.cli._app import Commands, app
 from dllmzoo.cli.listing import PLUGIN_HELP
-from dllmzoo.cli.sweep import JOBS_HELP, SEEDS_HELP, narrator, show_tables
+from dllmzoo.cli.sweep import JOBS_HELP, SEEDS_HELP, narrator, show_forecast, show_tables
 from dllmzoo.errors import RunError, UsageError
 
 JSON_HELP = "Print the result as JSON; progress goes to standard error."
+DRY_HELP = "Check every run and say what it costs; stop."
 CARD_HELP = "Keep the tables as results of a checkout: registry/results/NAME.yaml and its figure."
 
 lab = typer.Typer(
@@ -50,7 +51,7 @@ def estimators(
     ] = "1,2,4,8",
     draws: Annotated[
         int | None,
-        typer.Option(help="Rows behind each number; 8192 of the table, 1024 of a model."),
+        typer.Option(help="Rows behind each number; 8192 of the table, 2048 of a model."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the table, the answers and the masks.")] = 0,
     slots: Annotated[int, typer.Option(help="Answer slots that are not given.")] = 4,
@@ -145,6 +146,7 @@ def stability(
         Path, typer.Option("--output", "-o", help="Folder of the runs, resumable.")
     ] = Path("runs/stability"),
     card: Annotated[str | None, typer.Option(metavar="NAME", help=CARD_HELP)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help=DRY_HELP)] = False,
     as_json: Annotated[bool, typer.Option("--json", help=JSON_HELP)] = False,
 ) -> None:
     """Measure stability: which loss survives noisy importance ratios, and for how long.
@@ -152,12 +154,16 @@ def stability(
     The same command goes on later; the full grid goes on from the quick one.
     """
     from dllmzoo.lab import stability as study
+    from dllmzoo.lab.sweep import forecast
 
     options = study.Options(
         grid="quick" if quick else "full", conditions=words_of(conditions), arms=words_of(arms),
         seeds=seeds, changes=tuple(changes or ()), jobs=jobs, output=output,
     )  # fmt: skip
     keep.refuse(card)
+    if dry_run:
+        show_forecast(forecast(options.runs(), output), as_json=as_json)
+        return
     result = study.run(options, narrator(as_json=as_json))
     tables, verdicts = study.named_tables(result), study.verdicts(result)
     figures = keep.draw(study, result, output / "stability")
@@ -228,6 +234,7 @@ def compare(
         Path, typer.Option("--output", "-o", help="Folder of the comparison, resumable.")
     ] = Path("runs/compare"),
     card: Annotated[str | None, typer.Option(metavar="NAME", help=CARD_HELP)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help=DRY_HELP)] = False,
     as_json: Annotated[bool, typer.Option("--json", help=JSON_HELP)] = False,
 ) -> None:
     """Compare methods at equal compute: curves, intervals over seeds, and who is told apart.
@@ -236,6 +243,7 @@ def compare(
     """
     sources, changes = recipes.split_words(words or ())
     from dllmzoo.lab import compare as study
+    from dllmzoo.lab.sweep import forecast
 
     options = study.Options(
         recipes=tuple(sources) + names_of(chosen or ()),
@@ -250,6 +258,9 @@ def compare(
         output=output,
     )
     keep.refuse(card)
+    if dry_run:
+        show_forecast(forecast(study.forecast(options), output), as_json=as_json)
+        return
     result = study.run(options, narrator(as_json=as_json))
     tables, verdicts = study.named_tables(result), study.verdicts(result)
     figures = keep.draw(study, result, output / "curves")

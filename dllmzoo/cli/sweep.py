@@ -58,7 +58,7 @@ def sweep_recipes(
     from dllmzoo.lab import sweep
 
     if dry_run:
-        show_forecast(sweep.forecast(options), as_json=as_json)
+        show_forecast(sweep.forecast(options.arms(), options.output), as_json=as_json)
         return
     result = sweep.run(options, narrator(as_json=as_json))
     if as_json:

@@ -69,13 +69,16 @@ def run(options: Sweep, say: Say | None = None) -> dict[str, Any]:
     return result
 
 
-def forecast(options: Sweep) -> list[dict[str, Any]]:
-    """What each run would cost; trains nothing and writes nothing."""
+def forecast(arms: Sequence[Arm], folder: Path) -> list[dict[str, Any]]:
+    """What each run would cost; trains nothing and writes nothing.
+
+    Raises:
+        RecipeError: all problems of all runs.
+    """
     from dllmzoo.training.plan import plan
 
     rows = []
-    recipes = check_arms(options.arms(), options.output)
-    for name, recipe in recipes.items():
+    for name, recipe in check_arms(arms, folder).items():
         found = plan(recipe)
         rows.append({
             "arm": name, "rounds": found.rounds, "flops_per_round": found.flops,

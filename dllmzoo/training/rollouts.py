@@ -31,9 +31,10 @@ def lines(seen: Experience, codec: Codec) -> list[dict[str, Any]]:
     }
     columns = {name: _plain(answers(value, rollout)) for name, value in slots.items()}
     advantage = _plain(seen.advantage_BA)
+    start = rollout.tokens_BL.shape[1] - canvas(rollout)
     made = []
     for row, text in enumerate(texts):
-        ids = rollout.tokens_BL[row][rollout.attend_BL[row] & ~rollout.answer_BL[row]]
+        ids = rollout.tokens_BL[row, :start][rollout.attend_BL[row, :start]]
         made.append(
             {
                 "sample": int(rollout.sample_B[row]),

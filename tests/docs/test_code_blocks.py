@@ -4,6 +4,7 @@ import sys
 from contextlib import ExitStack
 
 import pytest
+import typer
 
 from dllmzoo import ZOO
 from tests.docs.blocks import PAGES, PROJECT, Block, blocks
@@ -70,19 +71,26 @@ def test_a_whole_recipe_loads(block, folder):
 
 
 @pytest.mark.parametrize("block", of("console"), ids=str)
-def test_console_commands_are_accepted(block, folder):
+def test_console_commands_are_accepted(block, folder, monkeypatch):
     """Training is asked for its plan only; what is not dllmzoo is left alone."""
     from dllmzoo.cli._app import run
 
+    for laboratory in ("compare", "estimators", "stability"):
+        monkeypatch.setattr(f"dllmzoo.lab.{laboratory}.run", asked, raising=False)
     write_files(block.page, folder)
     for words in block.commands():
         if words[0] != "dllmzoo":
             continue
-        if words[1] == "train" and not {"--dry-run", "--print-config"} & set(words):
+        if words[1] in ("train", "sweep") and not {"--dry-run", "--print-config"} & set(words):
             words = [*words, "--dry-run"]
         if words[1] != "new":
             known = [word.replace("my_recipe.yaml", recipe(folder)) for word in words[1:]]
             assert run(known) == 0, " ".join(words)
+
+
+def asked(options, say=None):
+    """In place of an experiment that takes minutes: its options were accepted."""
+    raise typer.Exit
 
 
 def recipe(folder) -> str:

@@ -1,4 +1,4 @@
-"""A sweep that is killed, asked to end or interrupted goes on where it was."""
+"""A sweep that is killed or interrupted goes on where it was."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tests.unit.lab.small import write_recipe
 pytestmark = pytest.mark.slow  # programs of their own, which import torch
 
 
-ROUNDS = 40
+ROUNDS = 30
 
 
 def sweep(folder: Path) -> list[str]:
@@ -48,12 +48,10 @@ def wait_for_more(folder: Path, before: int, process: subprocess.Popen) -> None:
         time.sleep(0.02)
 
 
-def test_a_sweep_goes_on_after_every_kind_of_end_to_the_same_bits(tmp_path):
+def test_a_sweep_goes_on_after_a_kill_and_a_ctrl_c_to_the_same_bits(tmp_path):
     recipe = write_recipe(tmp_path / "tiny.yaml")
     before = 0
-    for number, whole_group in (
-        (signal.SIGKILL, False), (signal.SIGTERM, False), (signal.SIGINT, True),
-    ):  # fmt: skip
+    for number, whole_group in ((signal.SIGKILL, False), (signal.SIGINT, True)):
         process = start(tmp_path)
         wait_for_more(tmp_path, before, process)
         (os.killpg if whole_group else os.kill)(process.pid, number)  # Ctrl-C reaches the workers

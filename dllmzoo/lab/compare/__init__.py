@@ -3,6 +3,6 @@
 from dllmzoo.lab.compare.options import Options
 from dllmzoo.lab.compare.plot import plot
 from dllmzoo.lab.compare.report import named_tables, tables, verdicts
-from dllmzoo.lab.compare.study import run
+from dllmzoo.lab.compare.study import forecast, run
 
-__all__ = ["Options", "named_tables", "plot", "run", "tables", "verdicts"]
+__all__ = ["Options", "forecast", "named_tables", "plot", "run", "tables", "verdicts"]

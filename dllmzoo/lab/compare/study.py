@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dllmzoo.lab.compare import tuning
 from dllmzoo.lab.compare.contest import Contestant, contestants, find_recipes, probed
 from dllmzoo.lab.compare.options import Options, refuse
 from dllmzoo.lab.compare.result import compared, further_steps, mean_curves
-from dllmzoo.lab.runs import Outcome, Say, run_arms
+from dllmzoo.lab.runs import Arm, Say, run_arms
 
 EVALUATIONS = 10
 """Of a run, besides the one at its start."""
@@ -34,8 +35,7 @@ def run(options: Options, say: Say | None = None) -> dict[str, Any]:
     refuse(options)
     folder = options.output
     found = contestants(find_recipes(options.recipes), options.overrides, folder)
-    own = {each.label: each.recipe.optimizer.lr for each in found}
-    rates = tuning.read_rates(options.rates, found) if options.rates else own
+    rates = own_rates(found, options)
     tell(f"{len(found)} methods; two rounds of each are counted")
     found = probed(found, folder / "probe", options.jobs, tell)
     table = None
@@ -43,19 +43,18 @@ def run(options: Options, say: Say | None = None) -> dict[str, Any]:
         budget = options.tune_budget_flops or options.budget_flops
         table = tuning.tuned(found, options.tune, budget, folder / "tune", options.jobs, tell)
         rates = table["rates"]
-    outcomes = _run_all(found, rates, options, tell)
+    arms = _arms(found, rates, options)
+    outcomes = run_arms(arms, folder / "compare", options.jobs, say=tell)
     result = compared(found, rates, outcomes, options) | {"tuning": table}
     write_json(folder / "compare.json", result)
     write_json(folder / "curves.json", mean_curves(result))
     return result
 
 
-def _run_all(
-    found: Sequence[Contestant], rates: Mapping[str, float], options: Options, say: Say
-) -> list[Outcome]:
+def _arms(found: Sequence[Contestant], rates: Mapping[str, float], options: Options) -> list[Arm]:
     """Every method on every seed; a collapsed policy goes on to spend its compute."""
     also = list(further_steps(found, options.steps))
-    arms = [
+    return [
         each.arm(
             f"{each.label},seed={seed}", f"optimizer.lr={rates[each.label]!r}", f"seed={seed}",
             *tuning.length(each.rounds(options.budget_flops), EVALUATIONS),
@@ -64,4 +63,27 @@ def _run_all(
         for seed in range(options.seeds)
         for each in found
     ]  # fmt: skip
-    return run_arms(arms, options.output / "compare", options.jobs, say=say)
+
+
+def forecast(options: Options) -> list[Arm]:
+    """The runs of the comparison proper, by forecast; probing and tuning may change them.
+
+    Raises:
+        RecipeError: all problems of all recipes.
+        UsageError: options contradict each other, or recipes cannot be compared.
+    """
+    from dllmzoo.training.plan import plan
+
+    refuse(options)
+    found = contestants(find_recipes(options.recipes), options.overrides, options.output)
+    rates = own_rates(found, options)
+    forecasts = [(each, plan(each.recipe).flops) for each in found]
+    known = [replace(each, planned=flops, measured=flops) for each, flops in forecasts]
+    return _arms(known, rates, options)
+
+
+def own_rates(found: Sequence[Contestant], options: Options) -> dict[str, float]:
+    """The learning rates of the recipes, or of the file that was given."""
+    if options.rates:
+        return tuning.read_rates(options.rates, found)
+    return {each.label: each.recipe.optimizer.lr for each in found}

@@ -23,7 +23,7 @@ class Options:
             every registered likelihood with its defaults.
         views: numbers of forwards to try, each >= 1.
         draws: rows (an answer with masks of its own) behind every number; None = 8192 of the
-            table, 1024 of a model. Standard errors fall as its square root.
+            table, 2048 of a model. Standard errors fall as its square root.
         seed: of the table, the answers, the orders and the masks.
         slots: answer slots that are not given: 2 to 6 of the table, 2 to 16 of a model. All sets
             of revealed slots are enumerated up to 10, all answers up to 4096 of them.
@@ -96,7 +96,7 @@ class Options:
     @property
     def num_draws(self) -> int:
         """Rows behind every number."""
-        return self.draws or (8192 if self.model == TABLE else 1024)
+        return self.draws or (8192 if self.model == TABLE else 2048)
 
     @property
     def num_estimates(self) -> int:

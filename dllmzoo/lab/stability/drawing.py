@@ -52,8 +52,6 @@ STYLES = {
 MAIN = ("base", "clean", "token")
 """Conditions of the first figure of a study of many."""
 
-Row = tuple[str, Sequence[Panel]]
-
 
 def plot(result: dict[str, Any], path: Path) -> list[Path]:
     """Draw the curves of a study as SVG and PNG; returns the SVG files.
@@ -74,41 +72,35 @@ def plot(result: dict[str, Any], path: Path) -> list[Path]:
         raise UsageError("there are no runs to plot")
     stem = path.with_suffix("") if path.suffix in (".svg", ".png") else path
     if len(names) == 1:
-        return [_draw(runs, _alone(names[0]), stem)]
+        return [_draw(runs, names, (SHORT, LONG), stem)]
     main = [name for name in MAIN if name in names] or names[: len(MAIN)]
     return [
-        _draw(runs, [(name, SHORT) for name in main], stem),
-        *(_draw(runs, _alone(name), stem.with_name(f"{stem.name}_{name}")) for name in names),
+        _draw(runs, main, (SHORT,), stem),
+        *(_draw(runs, [name], (SHORT, LONG), Path(f"{stem}_{name}")) for name in names),
     ]
 
 
-def _alone(name: str) -> list[Row]:
-    return [(name, SHORT), (name, LONG)]
-
-
-def _draw(runs: Sequence[dict[str, Any]], rows: Sequence[Row], stem: Path) -> Path:
-    shown = {name for name, _ in rows}
-    runs = [run for run in runs if run["condition"] in shown]
-    with figure(stem, 3.0 * len(SHORT), 2.4 * len(rows) + 0.5) as drawn:
-        grid = drawn.subplots(len(rows), len(SHORT), squeeze=False, sharex=True)
-        named = ""
-        for (name, panels), axes in zip(rows, grid, strict=True):
+def _draw(
+    runs: Sequence[dict[str, Any]],
+    names: Sequence[str],
+    rows: Sequence[Sequence[Panel]],
+    stem: Path,
+) -> Path:
+    """Some conditions below each other, each with some rows of panels."""
+    with figure(stem, 3.0 * len(SHORT), 2.3 * len(rows) * len(names) + 0.5) as drawn:
+        blocks = drawn.subfigures(len(names), 1, squeeze=False)[:, 0]
+        for name, block in zip(names, blocks, strict=True):
+            text = f"{name}: {CONDITIONS[name].title}"
+            block.suptitle(text, x=0.01, ha="left", fontsize=9, fontweight="bold")
+            grid = block.subplots(len(rows), len(SHORT), squeeze=False, sharex=True)
             here = [run for run in runs if run["condition"] == name]
-            for panel, axis in zip(panels, axes, strict=True):
-                _panel(axis, panel, here)
-            if name != named:
-                _label(axes[0], name)
-            named = name
-        for axis in grid[-1]:
-            axis.set_xlabel("updates")
-        _legend(drawn, runs)
-    return stem.with_name(f"{stem.name}.svg")
-
-
-def _label(axis: Any, name: str) -> None:
-    text = f"{name}: {CONDITIONS[name].title}"
-    label = axis.text(0, 1.2, text, transform=axis.transAxes, fontsize=9, fontweight="bold")
-    label.set_in_layout(False)  # a long one would widen its column
+            for panels, axes in zip(rows, grid, strict=True):
+                for panel, axis in zip(panels, axes, strict=True):
+                    _panel(axis, panel, here)
+            for axis in grid[-1]:
+                axis.set_xlabel("updates")
+        _legend(drawn, [run for run in runs if run["condition"] in names])
+    return Path(f"{stem}.svg")
 
 
 def _panel(axis: Any, panel: Panel, runs: Sequence[dict[str, Any]]) -> None:
@@ -127,6 +119,8 @@ def _panel(axis: Any, panel: Panel, runs: Sequence[dict[str, Any]]) -> None:
     if panel.key.startswith("eval/") and starts and None not in starts:
         axis.axhline(FLOOR * sum(starts) / len(starts), color=GREY, linestyle=":", linewidth=1)
         axis.set_ylim(bottom=0)
+    if panel.key == "ess_share":
+        axis.set_ylim(0, 1.02)
 
 
 def _points(rows: Sequence[dict[str, Any]], panel: Panel) -> list[tuple[float, float]]:

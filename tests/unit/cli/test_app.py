@@ -16,13 +16,13 @@ def test_the_version_is_the_packages(cli):
 def test_without_a_command_the_help_is_shown(cli):
     done = cli()
     assert done.code == 0
-    for name in ("train", "eval", "generate", "list", "show", "check", "new", "schema", "env"):
+    for name in ("train", "sweep", "lab", "eval", "generate", "list", "show", "check", "schema"):
         assert name in done.out
     assert "130" in done.out and "health check" in done.out
 
 
-@pytest.mark.parametrize("command", ["train", "eval", "generate", "export", "list", "show", "check",
-                                     "schema", "new", "env"])  # fmt: skip
+@pytest.mark.parametrize("command", ["train", "sweep", "lab", "eval", "generate", "export", "list",
+                                     "show", "check", "schema", "new", "env"])  # fmt: skip
 def test_every_command_explains_itself(cli, command):
     done = cli(command, "--help")
     assert done.code == 0

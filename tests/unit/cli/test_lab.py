@@ -56,6 +56,25 @@ def test_methods_are_compared_and_kept(cli, recipe, checkout):
     assert json.loads(again.out)["methods"] and "4 of 4 runs are done already" in again.err
 
 
+def test_a_dry_run_of_a_comparison_gives_rounds_and_cost_and_writes_nothing(cli, recipe):
+    words = ("lab", "compare", recipe, "--budget-flops", "1e8", "--seeds", 2, "--dry-run")
+    done = cli(*words)
+    assert done.code == 0, done.err
+    assert done.out.startswith("2 runs\nrun ") and "tiny,seed=1  " in done.out
+    assert not Path("runs").exists()
+    first, second = json.loads(cli(*words, "--json").out)
+    assert first["rounds"] == round(1e8 / first["flops_per_round"])
+    assert second["arm"] == "tiny,seed=1"
+
+
+def test_a_dry_run_of_stability_lists_its_runs(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = cli("lab", "stability", "--quick", "--seeds", 1, "--dry-run")
+    assert done.code == 0, done.err
+    assert done.out.startswith("2 runs\n")
+    assert not Path("runs").exists()
+
+
 def test_the_options_of_a_comparison_are_all_passed_on(cli, monkeypatch):
     asked = []
 
