@@ -87,7 +87,8 @@ class Sampler(Protocol):
 
     Where it applies: `records_drafts`, the rollout holds `draft_BTN` and `hidden_BTN`;
     `group_size`, the G that it needs (rows of a group share steps, `branch_BT`); `given`, what
-    `Prompts.answer_BN` must hold: `answers`, stored ones, or `blanks`, text to be filled in.
+    `Prompts.answer_BN` must hold: `answers`, stored ones, or `blanks`, text to be filled in;
+    `remasks`, committed slots may be masked again.
     """
 
     records_steps: ClassVar[bool]
@@ -250,6 +251,10 @@ class Task(Protocol):
 
     `primary` names the metric that decides what is best. `rewards` maps component to weight.
     Building a task reads nothing; data are opened at the first example.
+
+    Where it applies: `gives`, what the task hands to samplers that do not start from nothing, and
+    `given(example, key, sample) -> str`, the stored answer of a row, or
+    `given_blanks(example, key, sample) -> str`, text in which blanks are spelled as mask tokens.
     """
 
     primary: ClassVar[str]

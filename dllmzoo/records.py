@@ -113,7 +113,7 @@ class Rollout:
         sampler: the sampler object: its temperature and all settings.
         forwards: model rows that the sampler ran, counted over all B rows.
         draft_BTN: int64, the last N columns before step s with a proposal in every masked slot;
-            None where the sampler stored none. Steps that did not run repeat the state.
+            None where the sampler stored none. Steps that did not run keep the last proposals.
         hidden_BTN: bool, which of the last N columns were masked before step s; with `draft_BTN`.
         branch_BT: int64, rows of equal number at step s share that step of one trajectory, and
             all before it; None where every row is a trajectory of its own.

@@ -76,7 +76,8 @@ def find_component(word: str) -> str:
 
 def guess(word: str, known: Iterable[str], count: int = 2) -> str:
     """` Did you mean 'x'?`, or nothing."""
-    close = difflib.get_close_matches(word, list(known), n=count, cutoff=0.5)
+    names = list(dict.fromkeys(known))  # several kinds may know one name
+    close = difflib.get_close_matches(word, names, n=count, cutoff=0.5)
     return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 RECIPE_FILE = "recipe.resolved.yaml"
 
+MAIN_RECIPE = "egspo_sa_sudoku"
+"""Says how a model is used where nothing else does."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -125,8 +128,8 @@ def bare_recipe(weights: str, task: str = "sudoku") -> dict[str, Any]:
 
 
 def recipe_of_weights(card: str) -> str | None:
-    """The first shipped recipe that starts from a card."""
-    for name in kinds.summaries("recipe"):
+    """A shipped recipe that starts from a card: the main one if it does, else the first."""
+    for name in sorted(kinds.summaries("recipe"), key=lambda name: not name.endswith(MAIN_RECIPE)):
         model = kinds.entry("recipe", name).content.get("model")
         if isinstance(model, dict) and model.get("weights") == card:
             return name

@@ -112,7 +112,7 @@ class Selection:
         refuse(Estimator("", name, self.likelihood, selector))
         steps = self.steps(selector)
         random = not _alike(steps, self.steps(selector, 1))
-        repeats = min(max(2, REPEATED // len(self.step_BT)), MOST_REPEATS) if random else 1
+        repeats = min(max(6, REPEATED // len(self.step_BT)), MOST_REPEATS) if random else 1
         made = torch.stack([self.kept(selector, repeat) for repeat in range(repeats)])
         chance = math.sqrt(float(made.var(0).sum()) / repeats) if random else 0.0
         return self._selected(name, None, steps, made.mean(0), chance, self._spread(selector))

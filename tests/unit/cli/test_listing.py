@@ -33,7 +33,7 @@ def test_every_component_is_listed_with_its_summary(cli):
 
 
 def test_the_heading_is_the_plural(cli):
-    assert cli("list", "loss").out.startswith("losses\n  clipped_surrogate")
+    assert cli("list", "loss").out.startswith("losses\n  ")
 
 
 @pytest.mark.parametrize("word", ["loss", "losses"])
@@ -59,16 +59,16 @@ def test_a_part_of_a_name_is_a_pattern_too(cli):
 
 def test_a_pattern_alone_searches_every_kind(cli):
     out = cli("list", "*entropy*").out
-    assert out.startswith("selectors\n") and "losses" not in out
+    assert out.startswith("samplers\n") and "\nselectors\n" in out and "losses" not in out
 
 
 def test_json_has_kind_name_and_summary(cli):
-    rows = json.loads(cli("list", "selector", "entropy", "--json").out)
+    rows = json.loads(cli("list", "selector", "surprisal", "--json").out)
     assert rows == [
         {
             "kind": "selector",
-            "name": "entropy",
-            "summary": ZOO["selector"].summaries()["entropy"],
+            "name": "surprisal",
+            "summary": ZOO["selector"].summaries()["surprisal"],
         }
     ]
 
@@ -82,7 +82,7 @@ def test_an_unknown_kind_is_answered_with_the_nearest(cli):
 def test_a_pattern_without_match_is_answered_with_the_nearest_name(cli):
     done = cli("list", "selector", "entorpy")
     assert done.code == 2
-    assert "no selector matches 'entorpy'. Did you mean 'entropy'?" in done.err
+    assert "no selector matches 'entorpy'. Did you mean 'entropy'" in done.err
 
 
 def test_a_plugin_is_listed_beside_the_built_in_parts(cli, plugin):
