@@ -17,7 +17,7 @@ from dllmzoo.zoo import SAMPLERS
 @SAMPLERS.register("running_confidence", aliases=("rcr",))
 @dataclass(frozen=True)
 class RunningConfidence(SemiAutoregressive):
-    """Remasking by running confidence: every step fills all masks, then takes back the weakest.
+    """Remasking by running confidence: a step fills all masks, then takes back the weakest.
 
     A step writes a token into every masked slot up to the end of its block and remembers its
     confidence. Then, of all slots ever written, also those of earlier blocks, it masks again those

@@ -164,8 +164,6 @@ def check_group_advantages(case: Case) -> None:
         "leave_one_out": loo(),
         "rloo": loo(),
         "leave_one_out_scaled": loo(scale_by_std=True),
-        "grpo_scale_batch": z_score(scope="batch"),
-        "population_z_score": z_score(std="population", added=0.0),
     }
     for row in case.data["cases"]:
         B = len(row["rewards"])
