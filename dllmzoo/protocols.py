@@ -130,7 +130,7 @@ class Likelihood(Protocol):
     Where it applies: `num_draws`, independent draws D among the K views, draw d being the views
     d*K/D and on; `needs_drafts`, it reads `Rollout.draft_BTN`; `reads_reveal`, it reads the order
     of commits without a selector; `score_is_ratio` False, the two tensors of an estimate differ;
-    `max_tokens`, the longest answer; and a method
+    `max_tokens`, the longest answer; `marks_parents`, it fills `Views.parent_BU`; and a method
     `refine(views, old_logprob_BKL) -> Views`, called once a round for each plan with what the old
     policy scored: it may drop scored slots and set weights, which are then constants.
     """

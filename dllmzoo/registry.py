@@ -142,9 +142,11 @@ class Registry(Generic[T]):
             self._objects, self._aliases, self._replacing = before
 
     def suggestions(self, name: str, count: int = 3) -> list[str]:
-        """Known names and aliases most like `name`, nearest first."""
+        """Known names and aliases most like `name`: all that one letter makes, then the nearest."""
         known = sorted({*self.names(), *self.aliases()})
-        return difflib.get_close_matches(name, known, n=count, cutoff=0.5)
+        slips = [each for each in known if _is_one_slip(name, each)]
+        close = difflib.get_close_matches(name, known, n=count, cutoff=0.5)
+        return slips + [each for each in close if each not in slips][: max(count - len(slips), 0)]
 
     def __contains__(self, name: object) -> bool:
         """Whether `name` is a name or an alias."""
@@ -253,3 +255,15 @@ def _checked(cls: C) -> C:
     made: Any = dataclass(wrapped, frozen=True, config=config)
     made.__registered_from__ = cls
     return made
+
+
+def _is_one_slip(typed: str, meant: str) -> bool:
+    """Whether one letter lost, added, changed or swapped with the next makes one of the other."""
+    if len(typed) > len(meant):
+        typed, meant = meant, typed
+    at = next((i for i, pair in enumerate(zip(typed, meant, strict=False)) if len({*pair}) > 1), 0)
+    if len(typed) < len(meant):
+        at = at if typed[at:] != meant[at : len(typed)] else len(typed)
+        return typed[at:] == meant[at + 1 :]
+    swapped = typed[at : at + 2] == meant[at : at + 2][::-1] and typed[at + 2 :] == meant[at + 2 :]
+    return swapped or typed[at + 1 :] == meant[at + 1 :]

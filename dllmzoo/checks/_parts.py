@@ -121,6 +121,15 @@ def _sharing(recipe: Recipe, found: Found) -> None:
                 f"{name_of(recipe.sampler)} lets none share any",
                 "use sampler: {name: tree, ...}",
             )
+    marked = getattr(recipe.likelihood, "marks_parents", False)
+    if getattr(recipe.loss, "needs_branches", False) and leaves is not None and not marked:
+        fitting = _names(LIKELIHOODS, lambda cls: getattr(cls, "marks_parents", False))
+        found.add(
+            "likelihood",
+            f"loss {name_of(recipe.loss)} compares answers that start from one state, and "
+            f"likelihood {name_of(recipe.likelihood)} does not say which do",
+            f"use likelihood {fitting}",
+        )
     if leaves is not None and recipe.train.group_size != leaves:
         found.add(
             "train.group_size",

@@ -59,6 +59,7 @@ class DenoisingSteps:
     temperature: Annotated[float, Field(gt=0)] | None = None
 
     uses_steps: ClassVar[bool] = True
+    marks_parents: ClassVar[bool] = True
     linear: ClassVar[bool] = True
     shares_masks: ClassVar[bool] = True
     num_forwards: ClassVar[int | None] = None

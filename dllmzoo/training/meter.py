@@ -157,9 +157,9 @@ class Meter:
             if name == "log_ratio":
                 self.add_tensor("log_ratio_square", detail_BU.expand_as(live_BU) ** 2, live_BU)
             if name == "ratio":
-                self.spread(name, detail_BU.expand_as(live_BU)[live_BU])
-                if bool(live_BU.any()):
-                    self.top("ratio_max", float(detail_BU.expand_as(live_BU)[live_BU].max()))
+                kept = detail_BU.expand_as(live_BU)[live_BU]
+                self.spread(name, kept)
+                self.top("ratio_max", float(kept.max()) if kept.numel() else -math.inf)
 
     def row(self) -> dict[str, float | None]:
         """Every metric, reduced over processes; a mean of nothing is None."""
@@ -177,7 +177,8 @@ class Meter:
         row |= self._quantiles()
         for name, value in self._maxima.items():
             each = torch.tensor([value], dtype=torch.float64, device=self.accelerator.device)
-            row[name] = float(torch.as_tensor(self.accelerator.gather(each)).max())
+            most = float(torch.as_tensor(self.accelerator.gather(each)).max())
+            row[name] = None if most == -math.inf else most
         row |= {f"time/{name}": seconds for name, seconds in self._seconds.items()}
         return row
 

@@ -32,14 +32,23 @@ def ran(folder, **changes):
     return list(dllmzoo.train(recipe(folder, **(small | changes))))
 
 
+TREE = {"name": "tree", "branch": [2], "answer_length": 16, "steps": 4, "temperature": 1.0}
+
+
 def combinations(loss):
-    """Every likelihood with every advantage, with a selector where the likelihood reads one."""
-    for likelihood, advantage in itertools.product(LIKELIHOODS.names(), ADVANTAGES.names()):
-        steps = LIKELIHOODS.get(likelihood).uses_steps
-        selector = {"name": "entropy", "steps": 2} if steps else None
-        yield {
-            "selector": selector, "likelihood": likelihood, "advantage": advantage, "loss": loss,
-        }  # fmt: skip
+    """Every likelihood with a plain advantage, every advantage with steps and with sequences."""
+    views = {"name": "elbo", "unit": "view"}
+    pairs = [(likelihood, "group_relative") for likelihood in [*LIKELIHOODS.names(), views]]
+    scored = ("denoising_steps", "elbo", views)
+    pairs += itertools.product(scored, ADVANTAGES.names())
+    for likelihood, advantage in pairs:
+        name = likelihood if isinstance(likelihood, str) else likelihood["name"]
+        steps = LIKELIHOODS.get(name).uses_steps
+        parts = {"likelihood": likelihood, "advantage": advantage, "loss": loss}
+        parts["selector"] = {"name": "entropy", "steps": 2} if steps else None
+        if getattr(LOSSES.get(loss), "needs_branches", False) is True:
+            parts["sampler"] = TREE
+        yield parts
 
 
 @pytest.mark.parametrize("loss", LOSSES.names())
@@ -76,7 +85,7 @@ def test_every_kl_reports_documented_keys(tmp_path, loss, kl):
 SAMPLER = {"answer_length": 16, "steps": 4, "temperature": 1.0}
 BESIDE = {
     "top_advantage": {"sampler": {"name": "low_confidence", "record_drafts": True, **SAMPLER}},
-    "edges": {"sampler": {"name": "tree", "branch": [2], **SAMPLER}},
+    "edges": {"sampler": TREE},
 }
 """What a selector needs of other parts."""
 

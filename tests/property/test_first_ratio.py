@@ -36,7 +36,9 @@ def sampled(family: str) -> tuple[Rollout, Steps]:
     prompts = inputs.Prompts(
         words_PL, attend_PL, torch.arange(2).repeat_interleave(4), torch.arange(8), [{}] * 8
     )
-    sampler = SAMPLERS.get("low_confidence")(answer_length=6, block_length=3, steps=4)
+    sampler = SAMPLERS.get("low_confidence")(
+        answer_length=6, block_length=3, steps=4, record_drafts=True
+    )  # fmt: skip
     rollout = sampler(policy(family), prompts, Case(1).key("sample"))
     return rollout, SELECTORS.get("all")()(rollout, Case(1).key("select"))
 
@@ -120,8 +122,10 @@ def test_replaying_the_leaf_is_differentiating_through(name):
     replayed = parameter_gradient(model)
 
     B, K, L = views.score_BKL.shape
-    tokens_BKL = rollout.tokens_BL.unsqueeze(1).expand(B, K, L)
-    noised = tokens_BKL.masked_fill(views.hide_BKL, model.mask_id).flatten(0, 1)
+    final_BKL = rollout.tokens_BL.unsqueeze(1).expand(B, K, L)
+    shown_BKL = final_BKL if views.shown_BKL is None else views.shown_BKL
+    tokens_BKL = final_BKL if views.target_BKL is None else views.target_BKL
+    noised = shown_BKL.masked_fill(views.hide_BKL, model.mask_id).flatten(0, 1)
     attend = rollout.attend_BL.repeat_interleave(K, 0)
     logits_BKLV = model(noised, attend).logits.view(B, K, L, -1) / views.temperature
     direct_BKL = logits_BKLV.log_softmax(-1).gather(3, tokens_BKL.unsqueeze(3)).squeeze(3)

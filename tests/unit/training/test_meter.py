@@ -114,3 +114,17 @@ def test_processes_see_one_row():
     # the loss is the sum over processes, the gradient norm the same on both
     assert row["loss"] == 1.0 and row["grad_norm"] == 3.0
     assert row["ratio"] == 1.5 and row["ratio_max"] == 2.0
+
+
+def test_a_process_without_a_live_unit_waits_for_nobody():
+    def work(accelerator, dead):
+        meter = Meter(accelerator)
+        live_BU = torch.full((2, 1), accelerator.process_index not in dead)
+        ratio_BU = torch.full((2, 1), 2.0)
+        meter.update(torch.tensor(0.5), 3.0, {"ratio": ratio_BU}, units(2, live_BU=live_BU))
+        return meter.row()
+
+    one = Ranks(2).run(lambda accelerator: work(accelerator, dead=(1,)))
+    assert one[0] == one[1] and one[0]["ratio_max"] == 2.0
+    none = Ranks(2).run(lambda accelerator: work(accelerator, dead=(0, 1)))
+    assert none[0] == none[1] and none[0]["ratio_max"] is None and none[0]["ratio_q50"] is None
