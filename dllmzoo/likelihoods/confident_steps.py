@@ -64,6 +64,7 @@ class ConfidentSteps:
     temperature: Annotated[float, Field(gt=0)] | None = None
 
     uses_steps: ClassVar[bool] = True
+    marks_parents: ClassVar[bool] = True
     random: ClassVar[bool] = False
     linear: ClassVar[bool] = True
     unit: ClassVar[Unit] = "slot"

@@ -56,6 +56,7 @@ class Drafts:
     temperature: Annotated[float, Field(gt=0)] | None = None
 
     uses_steps: ClassVar[bool] = True
+    marks_parents: ClassVar[bool] = True
     needs_drafts: ClassVar[bool] = True
     random: ClassVar[bool] = False
     linear: ClassVar[bool] = True

@@ -38,8 +38,9 @@ TREE = {"name": "tree", "branch": [2], "answer_length": 16, "steps": 4, "tempera
 def combinations(loss):
     """Every likelihood with a plain advantage, every advantage with steps and with sequences."""
     views = {"name": "elbo", "unit": "view"}
+    slots = {"name": "denoising_steps", "unit": "slot"}
     pairs = [(likelihood, "group_relative") for likelihood in [*LIKELIHOODS.names(), views]]
-    scored = ("denoising_steps", "elbo", views)
+    scored = ("denoising_steps", slots, "elbo", views)
     pairs += itertools.product(scored, ADVANTAGES.names())
     for likelihood, advantage in pairs:
         name = likelihood if isinstance(likelihood, str) else likelihood["name"]
