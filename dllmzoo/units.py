@@ -26,7 +26,7 @@ class Units:
         row_BU: int64, view that scored the unit.
         group_B: int64, prompt of each row.
         length_B: int64, valid answer tokens of each row.
-        canvas: N, answer slots.
+        canvas: N, answer slots, those that were given included.
         totals: `tokens scored sequences nonzero rows units groups` of the whole optimiser step, and
             `parents` where states are shared; reduced over ranks before any split.
         sample_B: int64, index of each row in the round.
@@ -68,25 +68,32 @@ class Units:
             totals = cls.totals_of(views, rollout, advantage_BU)
         return cls(
             views.live_BU, views.size_BU, views.weight_BU, row_BU, rollout.group_B,
-            rollout.length_B, int(rollout.answer_BL.sum(1).max()), totals, rollout.sample_B,
-            views.parent_BU, key,
+            rollout.length_B, _canvas(rollout), totals, rollout.sample_B, views.parent_BU, key,
         )  # fmt: skip
 
     @staticmethod
     def totals_of(
-        views: Views, rollout: Rollout, advantage_BU: Tensor | None = None
+        views: Views,
+        rollout: Rollout,
+        advantage_BU: Tensor | None = None,
+        counted_B: Tensor | None = None,
     ) -> dict[str, float]:
-        """What the normalisers divide by, summed over these rows; add them up over ranks."""
+        """What the normalisers divide by, summed over these rows; add them up over ranks.
+
+        Rows that do not count (`counted_B` False) are in none of it; their views score nothing.
+        """
         live_BU = views.live_BU
+        if counted_B is None:
+            counted_B = torch.ones_like(live_BU[:, 0])
         moved_B = live_BU.any(1) if advantage_BU is None else (advantage_BU != 0).any(1)
         totals = {
-            "tokens": float(rollout.length_B.sum()),
+            "tokens": float(rollout.length_B[counted_B].sum()),
             "scored": float((views.size_BU * live_BU).sum()),
-            "sequences": float(live_BU.shape[0]),
+            "sequences": float(counted_B.sum()),
             "nonzero": float(moved_B.sum()),
             "rows": float(views.score_BKL.any(2).sum()),
             "units": float(live_BU.sum()),
-            "groups": float(rollout.group_B.unique().numel()),
+            "groups": float(rollout.group_B[counted_B].unique().numel()),
         }
         if views.parent_BU is not None:
             totals["parents"] = float(views.parent_BU[live_BU].unique().numel())
@@ -133,3 +140,9 @@ class Units:
         live_BU = self.live_BU.to(self.size_BU.dtype)
         count_BK = live_BU.new_zeros(len(live_BU), views).scatter_add(1, self.row_BU, live_BU)
         return count_BK.gather(1, self.row_BU)
+
+
+def _canvas(rollout: Rollout) -> int:
+    """N, which no split of the rows moves: rows of an infilled text differ in their blanks."""
+    length = int(getattr(rollout.sampler, "answer_length", 0))
+    return length or int(rollout.answer_BL.sum(1).max())

@@ -44,14 +44,17 @@ def update(
         rows = rows.new_zeros(1)
     rollout = take(seen.rollout, rows)
     views, anchors = take(seen.views[pass_], rows), take(seen.anchor_views[pass_], rows)
-    counted_B1 = seen.rewards.counted_X.to(rows.device)[rows].unsqueeze(1)
-    views = replace(views, weight_BU=views.weight_BU * counted_B1)  # abstained: in no mean at all
+    counted_B = seen.rewards.counted_X.to(rows.device)[rows]
     if idle:
-        views = replace(views, score_BKL=torch.zeros_like(views.score_BKL))
+        counted_B = torch.zeros_like(counted_B)
+    views = replace(  # abstained: in no mean at all, and not scored
+        views, weight_BU=views.weight_BU * counted_B.unsqueeze(1),
+        score_BKL=views.score_BKL & counted_B[:, None, None],
+    )  # fmt: skip
     advantage_BU = views.credit(seen.advantage_BA[rows])
     accelerator = learner.accelerator
     policy = accelerator.unwrap_model(learner.policy).train()
-    mine = Units.totals_of(views, rollout, advantage_BU)
+    mine = Units.totals_of(views, rollout, advantage_BU, counted_B)
     totals = meter.total(dict.fromkeys(mine, 0.0) if idle else mine)
     exact = learner.reference if loss.needs_exact_kl else None
 

@@ -132,6 +132,28 @@ def test_facts_of_units_name_the_view_that_scored_them_and_count_what_there_is(v
     assert none["nonzero"] == 0.0
 
 
+def test_rows_that_do_not_count_are_in_no_total():
+    rollout = played([[1, 5]] * 3, [[0, 1]] * 3, group_size=1)
+    score_BKL = torch.tensor([[[False, True, True]]]).expand(3, 1, 3)
+    counted_B = torch.tensor([True, False, True])
+    ones_BU, zero_BKL = torch.ones(3, 1), torch.zeros(3, 1, 3, dtype=torch.long)
+    made = Views(
+        score_BKL, score_BKL & counted_B[:, None, None], ones_BU[:, :, None].expand(3, 1, 3),
+        zero_BKL, 2 * ones_BU, ones_BU * counted_B[:, None], zero_BKL[:, :, 0],
+    )  # fmt: skip
+    assert Units.totals_of(made, rollout, ones_BU * counted_B[:, None], counted_B) == {
+        "tokens": 4.0, "scored": 4.0, "sequences": 2.0, "nonzero": 2.0, "rows": 2.0, "units": 2.0,
+        "groups": 2.0,
+    }  # fmt: skip
+
+
+def test_the_canvas_counts_slots_that_were_given(views):
+    rollout = played([[1, 5]], [[0, -1]])
+    answer_BL = rollout.answer_BL & (rollout.reveal_BL >= 0)
+    assert int(answer_BL.sum()) == 1
+    assert Units.of(views, replace(rollout, answer_BL=answer_BL)).canvas == 2
+
+
 def step() -> Units:
     """Two sequences of one group. Row 0: units of 2 and 3 tokens; row 1: 4 tokens and a dead one.
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dllmzoo.errors import HealthError
-from dllmzoo.records import Key, Units
+from dllmzoo.records import Key, Normaliser, Units
 from dllmzoo.training.loop import collect, train
 from dllmzoo.training.meter import Meter
 from dllmzoo.training.update import step, update
@@ -226,3 +226,28 @@ def test_every_pass_is_compared_with_the_old_scores_of_its_own_views():
     _, meter, seen = next(train(noisy, budget(passes=3), still, seed=1, rounds=range(1, 2)))
     assert not torch.equal(seen.old[0], seen.old[2])
     assert meter.row()["ratio_max"] == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("normaliser", Normaliser.__args__)
+def test_an_abstained_sample_is_as_good_as_not_there(normaliser):
+    options = {"kl": "k3", "kl_coef": 0.5, "normaliser": normaliser}
+    parts = method(advantage="group_relative", loss=("clipped_surrogate", options))
+    made = learner()
+    seen = collect(parts, budget(), made, Meter(made.accelerator), 3, 1)
+    counted_B = torch.ones(16, dtype=torch.bool)
+    counted_B[[0, 1, 2, 3, 5]] = False  # a whole group and one sample of another
+    seen = replace(
+        seen, rewards=replace(seen.rewards, counted_X=counted_B),
+        advantage_BA=seen.advantage_BA * counted_B.unsqueeze(1),
+    )  # fmt: skip
+
+    def moved(rows):
+        made = learner(lr=1.0)
+        before = flat(made.policy)
+        sizes = budget(max_grad_norm=None)
+        update(parts, sizes, made, Meter(made.accelerator), seen, KEY, rows, fresh=True)
+        return before - flat(made.policy)
+
+    without = moved(counted_B.nonzero()[:, 0])
+    assert without.any()
+    torch.testing.assert_close(moved(torch.arange(16)), without, rtol=0, atol=1e-10)
