@@ -21,7 +21,7 @@ class Edges:
     staler canvas than they were sampled from. Samples that share an edge share its state and its
     tokens; the edge has weight 1 in the smallest of them and 0 in the others, which gives the
     gradient of weights 1 / (samples that share it) at a fraction of the views: a tree of L leaves
-    has at most 2 L - 2 edges.
+    has at most 2 L - 2 edges. With `only_valid` an edge ends where the answer of that sample does.
 
     Raises:
         UsageError: the sampler lets no samples share steps.

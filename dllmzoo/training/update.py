@@ -45,6 +45,8 @@ def update(
     rollout = take(seen.rollout, rows)
     views, anchors = take(seen.views[pass_], rows), take(seen.anchor_views[pass_], rows)
     counted_B = seen.rewards.counted_X.to(rows.device)[rows]
+    if rollout.branch_BT is not None:  # a shared step counts if any sharer does: A says which
+        counted_B = torch.ones_like(counted_B)
     if idle:
         counted_B = torch.zeros_like(counted_B)
     views = replace(  # abstained: in no mean at all, and not scored
