@@ -55,7 +55,7 @@ class SemiAutoregressive:
         commits: schedule of the commits inside a block, read where `steps` is given.
         record_drafts: store the state before every step, and a proposal for every masked slot of
             the whole answer in it. No further forward, but the head runs at all masked slots, and
-            memory grows by N * T tokens a row. Answers stay the same, records of them up to rounding.
+            memory grows by N * T tokens a row. Answers stay the same, records up to rounding.
     """
 
     answer_length: Annotated[int, Field(ge=1, le=65536)] = 128
