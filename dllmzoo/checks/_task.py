@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dllmzoo.checks._files import Network
@@ -18,15 +18,15 @@ def check_task(recipe: Recipe, found: Found, network: Network) -> None:
     """Ask the task about its data; look at prompts where that costs nothing."""
     if recipe.task is None or not found.sound("task"):
         return
-    answer = getattr(recipe.sampler, "answer_length", None)
-    answer = answer if found.sound("sampler.answer_length") else None
+    answers = _answers(recipe, found)
     longest = network.longest
-    if longest is not None and isinstance(answer, int) and answer >= longest:
-        found.add(
-            "sampler.answer_length",
-            f"an answer of {answer} tokens leaves no room for a prompt: the model's longest "
-            f"sequence is {longest}",
-        )
+    for key, answer in answers.items():
+        if longest is not None and answer >= longest:
+            found.add(
+                key,
+                f"an answer of {answer} tokens leaves no room for a prompt: the model's longest "
+                f"sequence is {longest}",
+            )
     if problems := _said(lambda: list(getattr(recipe.task, "check", list)())):
         for problem in problems:
             found.quote("task", problem)
@@ -38,7 +38,18 @@ def check_task(recipe: Recipe, found: Found, network: Network) -> None:
     for problem in wrong:
         found.quote("task", problem)
     if not wrong:
-        _prompts(prompts, answer, found, network)
+        _prompts(prompts, answers, found, network)
+
+
+def _answers(recipe: Recipe, found: Found) -> dict[str, int]:
+    """Key -> tokens of an answer, of the samplers of training and evaluation."""
+    samplers = {"sampler": recipe.sampler, "evaluate.sampler": recipe.evaluate.sampler}
+    lengths = {
+        f"{key}.answer_length": getattr(sampler, "answer_length", None)
+        for key, sampler in samplers.items()
+        if found.sound(key)
+    }
+    return {k: n for k, n in lengths.items() if isinstance(n, int) and found.sound(k)}
 
 
 def _said(ask: Callable[[], list[str] | None]) -> list[str]:
@@ -51,7 +62,9 @@ def _said(ask: Callable[[], list[str] | None]) -> list[str]:
         return [f"{type(error).__name__}: {error}"]
 
 
-def _prompts(prompts: list[Any], answer: int | None, found: Found, network: Network) -> None:
+def _prompts(
+    prompts: list[Any], answers: Mapping[str, int], found: Found, network: Network
+) -> None:
     vocabulary = network.vocabulary
     if vocabulary is None:
         return
@@ -72,10 +85,11 @@ def _prompts(prompts: list[Any], answer: int | None, found: Found, network: Netw
             f"characters {vocabulary.characters!r}",
         )
     length, longest = max(map(len, prompts), default=0), network.longest
-    if longest is not None and answer is not None and answer < longest < length + answer:
-        found.add(
-            "sampler.answer_length",
-            f"a prompt of {length} tokens and an answer of {answer} exceed the model's longest "
-            f"sequence, {longest}",
-            f"use answer_length: {longest - length} or less",
-        )
+    for key, answer in answers.items():
+        if longest is not None and answer < longest < length + answer:
+            found.add(
+                key,
+                f"a prompt of {length} tokens and an answer of {answer} exceed the model's longest "
+                f"sequence, {longest}",
+                f"use answer_length: {longest - length} or less",
+            )

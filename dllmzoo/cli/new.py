@@ -198,7 +198,8 @@ def _say_plugin(kind: str, name: str, component: Path, test: Path) -> None:
     out.say("Next: change the component, keep its laws, use it from a recipe beside it:")
     out.say(f"  pytest {test}")
     out.say(f"  plugins: [./{component.name}]")
-    out.say(f"  {kind}: {{name: {name}}}")
+    use = f"{{name: {name}}}"  # a schedule is an option of other parts
+    out.say(f"  sampler: {{..., commits: {use}}}" if kind == "schedule" else f"  {kind}: {use}")
 
 
 def _say_built_in(kind: str, name: str, component: Path, test: Path) -> None:

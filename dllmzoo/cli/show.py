@@ -145,11 +145,20 @@ def recipes_using(kind: str, name: str, aliases: tuple[str, ...]) -> list[str]:
     return [each.name for each in found if _mentions(each.content, kind, names)]
 
 
-def _mentions(tree: Any, kind: str, names: set[str]) -> bool:
-    if isinstance(tree, dict):
-        part = tree.get(kind)
-        found = part.get("name") if isinstance(part, dict) else part
-        if isinstance(found, str) and found in names:
+def _mentions(tree: Any, kind: str, names: set[str], *, inside: bool = False) -> bool:
+    """Whether a part of the kind has one of the names; `inside`: the tree is such a part."""
+    if isinstance(tree, list | tuple):
+        return any(_mentions(value, kind, names) for value in tree)
+    if not isinstance(tree, dict):
+        return False
+    keys = {kind, "commits"} if kind == "schedule" else {kind}
+    keys |= {"inner"} if inside else set()
+    for key, value in tree.items():
+        if key == "optimizer":  # its schedule is one of learning rates
+            continue
+        found = value.get("name") if isinstance(value, dict) else value
+        if key in keys and isinstance(found, str) and found in names:
             return True
-        return any(_mentions(value, kind, names) for value in tree.values())
-    return isinstance(tree, list | tuple) and any(_mentions(v, kind, names) for v in tree)
+        if _mentions(value, kind, names, inside=key in keys):
+            return True
+    return False

@@ -168,7 +168,7 @@ def show_result(
         for row in rows
     ]  # fmt: skip
     headers = ("", *(["steps"] if many else []), word, "95 %", "against the base, paired 95 %")
-    number = recipe.evaluate.examples
+    number = max((row.examples for row in rows), default=0)
     out.say()
     out.table(headers, lines, title=f"{word} on the same {number} held-out examples, greedy")
     out.say()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -82,6 +82,23 @@ def parse_axes(words: Iterable[str]) -> dict[str, tuple[str, ...]]:
             )
         axes[key] = values
     return axes
+
+
+def refuse_taken(changes: Iterable[str], taken: Mapping[str, str]) -> None:
+    """Raise if a change to all runs is of a key that tells the runs apart, or was to be lost.
+
+    Args:
+        changes: words `key=value`.
+        taken: key -> who sets it and everything below it.
+
+    Raises:
+        UsageError: names the first such key.
+    """
+    for word in changes:
+        changed = word.partition("=")[0].strip()
+        for key, who in taken.items():
+            if changed == key or changed.startswith(f"{key}."):
+                raise UsageError(f"{changed} cannot be changed here: {key} is set by {who}")
 
 
 def grid(recipes: Sequence[str], axes: dict[str, tuple[str, ...]], seeds: int | None) -> list[Arm]:

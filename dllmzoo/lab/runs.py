@@ -101,6 +101,8 @@ def run_arms(
         tell(f"{len(ended)} of {len(arms)} runs are done already")
 
     def keep(arm: Arm, status: Status, message: str) -> None:
+        if status != "failed" and (keys := _changed(experiment, arm.name, recipes[arm.name])):
+            status, message = "failed", f"{keys} changed in {arm.recipe} since it was checked"
         outcome = Outcome(arm, status, message, experiment.rows(arm))
         ended[arm.name] = outcome
         experiment.write(experiment.read() | {arm.name: _entry(arm, outcome)})
@@ -274,28 +276,31 @@ def _refuse_names(arms: Sequence[Arm], jobs: int) -> None:
 
 def _refuse_changed(experiment: Experiment, recipes: dict[str, Recipe]) -> None:
     """Raise if a run in the folder is of another recipe than its arm."""
-    from dllmzoo.recipe import difference, load
-    from dllmzoo.training.folder import RunFolder
-
     changed = []
     for name, recipe in recipes.items():
-        run = RunFolder(experiment.path / "runs" / name)
-        if not run.recipe.exists():
-            continue
         try:
-            keys = difference(load(run.recipe), recipe)
+            if keys := _changed(experiment, name, recipe):
+                changed.append(f"  {name}: {keys} differ")
         except RecipeError as error:
             changed.append(f"  {name}: {error.problems[0]}")
-            continue
-        fatal = [k for k in keys if not any(k == m or k.startswith(f"{m}.") for m in MAY_DIFFER)]
-        if fatal:
-            changed.append(f"  {name}: {', '.join(fatal)} differ")
     if changed:
         raise RunError(
             f"{len(changed)} of {len(recipes)} runs in {experiment.path} were made by another "
             f"recipe than now asked for:\n" + "\n".join(changed) + "\nchoose another --output, or "
             f"delete their folders in {experiment.path / 'runs'} to run them anew"
         )
+
+
+def _changed(experiment: Experiment, name: str, recipe: Recipe) -> str:
+    """The keys in which a run in the folder, if there is one, is of another recipe."""
+    from dllmzoo.recipe import difference, load
+    from dllmzoo.training.folder import RunFolder
+
+    run = RunFolder(experiment.path / "runs" / name)
+    keys = difference(load(run.recipe), recipe) if run.recipe.exists() else []
+    return ", ".join(
+        k for k in keys if not any(k == m or k.startswith(f"{m}.") for m in MAY_DIFFER)
+    )
 
 
 def _silent(text: str) -> None:

@@ -46,7 +46,10 @@ class StopRequest:
 
 @contextmanager
 def stop_request() -> Iterator[StopRequest]:
-    """Catch the stop signals inside the block; outside the main thread nothing is caught."""
+    """Catch the stop signals inside the block; outside the main thread nothing is caught.
+
+    A block around this one is told at the end: what was asked inside was asked of it too.
+    """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request
@@ -57,3 +60,6 @@ def stop_request() -> Iterator[StopRequest]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+            outer = getattr(handler, "__self__", None)
+            if isinstance(outer, StopRequest) and outer.signal is None:
+                outer.signal, outer.echo_until = request.signal, request.echo_until

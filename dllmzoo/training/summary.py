@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ class Row:
         low, high: its 95 % interval.
         gain: difference to the base on the same examples, or None for the base itself.
         gain_low, gain_high: the 95 % interval of the difference.
+        examples: how many were answered: fewer than asked for where there are no more.
     """
 
     label: str
@@ -33,6 +34,7 @@ class Row:
     gain: float | None = None
     gain_low: float | None = None
     gain_high: float | None = None
+    examples: int = 0
 
 
 def summary(path: Path | str) -> list[Row]:
@@ -69,11 +71,11 @@ def summary(path: Path | str) -> list[Row]:
 
 def _row(label: str, steps: str, hits: list[int], base: list[int] | None) -> Row:
     low, high = wilson(sum(hits), len(hits))
-    row = Row(label, steps, sum(hits) / max(len(hits), 1), low, high)
+    row = Row(label, steps, sum(hits) / max(len(hits), 1), low, high, examples=len(hits))
     if base is None:
         return row
     gain, gain_low, gain_high = paired([bool(b) for b in base], [bool(h) for h in hits])
-    return Row(label, steps, row.rate, low, high, gain, gain_low, gain_high)
+    return replace(row, gain=gain, gain_low=gain_low, gain_high=gain_high)
 
 
 def _before(folder: RunFolder, step_counts: list[str]) -> dict[str, list[int]] | None:

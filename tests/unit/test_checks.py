@@ -343,6 +343,11 @@ def test_prompt_and_answer_must_fit_the_longest_sequence(folder):
         "a prompt of 4 tokens and an answer of 8 exceed the model's longest sequence, 11"
     )
     assert problem.hint == "use answer_length: 7 or less"
+    longer = {"sampler": {"name": "writer", "answer_length": 9}}
+    model["config"] = {**small, "max_sequence_length": 12}
+    assert one(model=model, evaluate=longer).path == "evaluate.sampler.answer_length"
+    longer["sampler"]["answer_length"] = 12
+    assert "leaves no room" in one(model=model, evaluate=longer).message
 
 
 def test_a_character_tokenizer_must_know_the_prompts():

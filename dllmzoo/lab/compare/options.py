@@ -8,6 +8,21 @@ from pathlib import Path
 
 from dllmzoo.errors import UsageError
 from dllmzoo.lab.compare import tuning
+from dllmzoo.lab.grid import refuse_taken
+
+TAKEN = {
+    "seed": "--seeds",
+    "output": "--output",
+    "train.rounds": "--budget-flops",
+    "train.max_minutes": "--budget-flops",
+    "train.save_every": "the comparison",
+    "train.keep_last": "the comparison",
+    "train.log_rollouts": "the comparison",
+    "evaluate.every": "the comparison",
+    "evaluate.also_steps": "--steps",
+    "evaluate.floor": "the comparison",
+}
+"""Keys that a comparison sets for every run, and by which option."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +63,9 @@ def refuse(options: Options) -> None:
     """
     if not options.recipes:
         raise UsageError("name the recipes to compare: --recipes 'recipes/*_sudoku.yaml'")
+    refuse_taken(options.overrides, TAKEN)
+    if options.tune_budget_flops is not None and not options.tune:
+        raise UsageError("--tune-budget-flops is of the runs of --tune, which is not given")
     if options.tune and options.rates:
         raise UsageError("--tune finds the learning rates that --rates gives; use one of them")
     if options.tune:

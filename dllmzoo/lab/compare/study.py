@@ -10,7 +10,7 @@ from dllmzoo.lab.compare import tuning
 from dllmzoo.lab.compare.contest import Contestant, contestants, find_recipes, probed
 from dllmzoo.lab.compare.options import Options, refuse
 from dllmzoo.lab.compare.result import compared, further_steps, mean_curves
-from dllmzoo.lab.runs import Arm, Say, run_arms
+from dllmzoo.lab.runs import Arm, Say, check_arms, run_arms
 
 EVALUATIONS = 10
 """Of a run, besides the one at its start."""
@@ -36,6 +36,7 @@ def run(options: Options, say: Say | None = None) -> dict[str, Any]:
     folder = options.output
     found = contestants(find_recipes(options.recipes), options.overrides, folder)
     rates = own_rates(found, options)
+    check_arms(_forecast(found, rates, options), folder / "compare")
     tell(f"{len(found)} methods; two rounds of each are counted")
     found = probed(found, folder / "probe", options.jobs, tell)
     table = None
@@ -72,11 +73,17 @@ def forecast(options: Options) -> list[Arm]:
         RecipeError: all problems of all recipes.
         UsageError: options contradict each other, or recipes cannot be compared.
     """
-    from dllmzoo.training.plan import plan
-
     refuse(options)
     found = contestants(find_recipes(options.recipes), options.overrides, options.output)
-    rates = own_rates(found, options)
+    return _forecast(found, own_rates(found, options), options)
+
+
+def _forecast(
+    found: Sequence[Contestant], rates: Mapping[str, float], options: Options
+) -> list[Arm]:
+    """The arms, with rounds by the forecast of FLOPs."""
+    from dllmzoo.training.plan import plan
+
     forecasts = [(each, plan(each.recipe).flops) for each in found]
     known = [replace(each, planned=flops, measured=flops) for each, flops in forecasts]
     return _arms(known, rates, options)

@@ -37,9 +37,10 @@ def errors(
 
     often_X = count_X >= OFTEN
     square = _mean(mean_X.square() - variance_X / count_X.clamp(min=1), count_X, often_X)
-    chance = float((2 * variance_X[often_X].square()).sum().sqrt()) / B
-    if not often_X.any():
-        square = bias**2
+    often = max(float(count_X[often_X].sum()), 1.0)
+    chance = float((2 * variance_X[often_X].square()).sum().sqrt()) / often
+    told = bool(often_X.any())
+    square = square if told else bias**2
     limit = 6 * chance + 16 * truth_se**2 * X + ROUNDING**2
     return Errors(
         bias=bias,
@@ -47,7 +48,7 @@ def errors(
         answer_bias=math.sqrt(max(square, 0.0)),
         std=math.sqrt(variance),
         rmse=math.sqrt(float(gap_B.square().mean())),
-        biased=abs(bias) > 4 * bias_se + ROUNDING or square > limit,
+        biased=abs(bias) > 4 * bias_se + ROUNDING or (told and square > limit),
     )
 
 

@@ -9,9 +9,18 @@ from pathlib import Path
 from typing import Literal
 
 from dllmzoo.errors import UsageError
+from dllmzoo.lab.grid import refuse_taken
 from dllmzoo.lab.runs import Arm
 from dllmzoo.lab.stability.arms import RIVALS
 from dllmzoo.lab.stability.conditions import CONDITIONS
+
+TAKEN = {
+    "seed": "--seeds",
+    "output": "--output",
+    "loss": "the arm and the condition",
+    "likelihood": "the condition",
+}
+"""Keys whose change would make runs equal that are told apart, and who sets them."""
 
 QUICK = {"base": ("grpo", "stable_drl")}
 """Conditions and arms of the quick grid."""
@@ -73,7 +82,12 @@ class Options:
         return found
 
     def runs(self) -> list[Arm]:
-        """The runs, in the order of `cells`."""
+        """The runs, in the order of `cells`.
+
+        Raises:
+            UsageError: as `cells`, or a change is of what tells the runs apart.
+        """
+        refuse_taken(self.changes, TAKEN)
         return [CONDITIONS[name].run(arm, seed, self.changes) for name, arm, seed in self.cells()]
 
 

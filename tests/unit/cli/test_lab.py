@@ -98,13 +98,19 @@ def test_the_options_of_a_comparison_are_all_passed_on(cli, monkeypatch):
      (("--budget-flops", "1e9", "a", "--tune", "1,x"), "--tune takes numbers"),
      (("--budget-flops", "1e9", "a", "--steps", "1.5"), "--steps takes whole numbers"),
      (("--budget-flops", "1e9", "a", "--card", "No Name"), "kebab-case"),
-     (("--budget-flops", "1e9", "not_there"), "not_there")],
+     (("--budget-flops", "1e9", "not_there"), "not_there"),
+     (("--budget-flops", "1e9", "egspo_sudoku", "--steps", "0"), "evaluate.also_steps"),
+     (("--budget-flops", "1e9", "egspo_sudoku", "train.rounds=3"),
+      "train.rounds cannot be changed here: train.rounds is set by --budget-flops"),
+     (("--budget-flops", "1e9", "egspo_sudoku", "seed=3"), "seed is set by --seeds"),
+     (("--budget-flops", "1e9", "a", "--tune-budget-flops", "1e8"), "--tune, which is not given")],
 )  # fmt: skip
 def test_words_that_make_no_comparison_are_refused(cli, tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
     done = cli("lab", "compare", *words)
     assert done.code == 2
     assert said in done.err
+    assert not any(tmp_path.iterdir()), "nothing was run or written"
 
 
 def test_a_method_that_failed_is_named_after_the_table(cli, monkeypatch, tmp_path):

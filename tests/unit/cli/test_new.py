@@ -53,6 +53,12 @@ def test_the_files_and_what_to_do_next_are_printed(cli, tmp_path):
     assert "plugins: [./my_loss.py]" in out and "loss: {name: my_loss}" in out
 
 
+def test_a_new_schedule_is_used_inside_a_sampler(cli, tmp_path):
+    out = cli("new", "schedule", "my_schedule", "--folder", tmp_path).out
+    assert "sampler: {..., commits: {name: my_schedule}}" in out
+    assert "\n  schedule:" not in out
+
+
 def test_without_a_folder_a_plugin_goes_here(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli("new", "selectors", "margin").code == 0

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from dllmzoo.cli import show
+
 
 def test_a_component_is_shown_in_full(cli):
     out = cli("show", "selector", "entropy").out
@@ -36,6 +38,21 @@ def test_an_alias_shows_its_component(cli):
 def test_recipes_are_found_under_an_alias_and_inside_other_parts(cli):
     shown = json.loads(cli("show", "loss", "stable_drl", "--json").out)
     assert "stable_drl_sudoku" in shown["recipes"]
+
+
+def test_recipes_of_a_schedule_are_those_that_sample_or_mask_by_it(cli):
+    def users(name):
+        return json.loads(cli("show", "schedule", name, "--json").out)["recipes"]
+
+    assert users("ascending") == ["cj_grpo_sudoku", "llada_8b/cj_grpo_sudoku"], "sampler.commits"
+    assert users("linear") == ["sft_sudoku_tiny"], "sft.schedule"
+    assert users("cosine") == [], "optimizer.schedule is of learning rates"
+
+
+def test_recipes_are_found_by_a_part_inside_a_part_of_its_kind():
+    recipe = {"loss": {"name": "perturbed", "inner": {"name": "cispo"}}}
+    assert show._mentions(recipe, "loss", {"cispo"})
+    assert not show._mentions(recipe, "advantage", {"cispo"})
 
 
 def test_the_kind_may_be_left_out(cli):

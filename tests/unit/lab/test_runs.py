@@ -210,6 +210,35 @@ def test_a_signal_saves_the_round_and_the_same_call_goes_on(tiny, tmp_path, monk
     assert [len(o.rows) for o in run_arms(arms, tmp_path / "x")] == [4, 3]
 
 
+def test_a_signal_in_the_last_round_of_a_run_stops_the_ones_after_it(tiny, tmp_path, monkeypatch):
+    keep = RunFolder.append
+
+    def append(self, row):
+        keep(self, row)
+        if row["round"] == 2:
+            signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "append", append)
+        with pytest.raises(Interrupted, match="the same command goes on"):
+            run_arms([Arm("a", tiny), Arm("b", tiny)], tmp_path / "x")
+    assert not (tmp_path / "x" / "runs" / "b").exists()
+    assert [o.status for o in run_arms([Arm("a", tiny), Arm("b", tiny)], tmp_path / "x")] == [
+        "finished", "finished",
+    ]  # fmt: skip
+
+
+def test_a_recipe_that_changes_while_runs_wait_fails_the_runs_it_changed(tmp_path):
+    file = tmp_path / "mine.yaml"
+    recipe = write_recipe(file)
+    arms = [Arm("a", recipe), Arm("b", recipe)]
+    outcomes = run_arms(arms, tmp_path / "x", say=lambda line: write_recipe(file, seed=77))
+    assert [o.status for o in outcomes] == ["finished", "failed"]
+    assert outcomes[1].message == f"seed changed in {recipe} since it was checked"
+    with pytest.raises(RunError, match="a: seed differ"):
+        run_arms(arms, tmp_path / "x")
+
+
 def test_a_second_signal_stops_at_once(tiny, tmp_path, monkeypatch):
     def stop(*words, **options):
         raise KeyboardInterrupt

@@ -40,6 +40,15 @@ def test_the_handlers_of_before_come_back_even_after_an_error():
     assert {number: signal.getsignal(number) for number in CAUGHT} == before
 
 
+def test_a_block_around_learns_what_was_asked_inside():
+    with stop_request() as outer:
+        with stop_request():
+            signal.raise_signal(signal.SIGTERM)
+        assert outer.signal == "SIGTERM", "a run that ended anyway must not swallow it"
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
 def test_outside_the_main_thread_nothing_is_caught():
     seen = []
 

@@ -36,6 +36,7 @@ def test_the_table_compares_on_the_same_examples(folder):
     assert base.gain is None and trained.gain == 0.5
     assert trained.gain_low < 0.5 < trained.gain_high
     assert trained.low < 0.75 < trained.high
+    assert {row.examples for row in rows} == {4}, "as many as there were"
 
 
 def test_the_state_before_the_careless_stage_is_evaluated_once(folder, monkeypatch):

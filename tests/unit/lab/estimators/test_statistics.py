@@ -37,6 +37,19 @@ def test_noise_is_no_bias():
     assert found.std == pytest.approx(1.0, rel=0.05)
 
 
+@pytest.mark.parametrize("rows", [64, 128, 256, 1024])
+def test_noise_is_no_bias_however_few_the_rows_of_an_answer(rows):
+    # 16 answers: with 64 rows hardly one is seen often enough for a bias of its own to be told,
+    # with 128 and 256 some are
+    found = []
+    for seed in range(50):
+        generator = torch.Generator().manual_seed(seed)
+        index_B = torch.randint(16, (rows,), generator=generator)
+        noise_B = torch.randn(rows, generator=generator)
+        found.append(errors(noise_B, torch.zeros(16).double(), index_B).biased)
+    assert sum(found) <= 1
+
+
 def test_an_uncertain_truth_widens_the_error():
     found = errors(
         torch.ones(20), torch.zeros(1).double(), torch.zeros(20, dtype=torch.long), truth_se=0.5

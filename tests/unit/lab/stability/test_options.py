@@ -31,6 +31,13 @@ def test_the_two_halves_of_stable_drl_are_its_two_switches():
     assert whole | {"clip": False} == normalise
 
 
+@pytest.mark.parametrize("word", ["seed=3", "output=x", "loss=dpo", "loss.clip_low=1",
+                                  "likelihood.views=4"])  # fmt: skip
+def test_a_change_that_would_make_the_runs_alike_is_refused(word):
+    with pytest.raises(UsageError, match=f"{word.partition('=')[0]} cannot be changed here"):
+        Options(changes=("train.prompts=2", word)).runs()
+
+
 def test_noise_wraps_the_arm():
     loss = loss_of("grpo", "token", noise={"noise": 2.0})
     assert loss["name"] == "perturbed"
