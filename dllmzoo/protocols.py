@@ -88,7 +88,8 @@ class Sampler(Protocol):
     Where it applies: `records_drafts`, the rollout holds `draft_BTN` and `hidden_BTN`;
     `group_size`, the G that it needs (rows of a group share steps, `branch_BT`); `given`, what
     `Prompts.answer_BN` must hold: `answers`, stored ones, or `blanks`, text to be filled in;
-    `remasks`, committed slots may be masked again.
+    `remasks`, committed slots may be masked again; `greedy_varies`, samples of a prompt differ at
+    temperature 0 too.
     """
 
     records_steps: ClassVar[bool]

@@ -200,6 +200,13 @@ def _exact_kl(recipe: Recipe, found: Found) -> None:
 
 def _reference(recipe: Recipe, found: Found) -> None:
     loss, model = recipe.loss, recipe.model
+    coef = getattr(loss, "kl_coef", 0)
+    if getattr(loss, "kl", None) == "none" and coef not in (0, type(loss)().kl_coef):
+        found.add(
+            "loss.kl_coef",
+            f"kl: none leaves kl_coef {coef} without effect",
+            "choose an estimator, such as kl: k3, or write kl_coef: 0",
+        )
     needed = getattr(loss, "needs_reference", False) or getattr(loss, "needs_exact_kl", False)
     if needed and model.reference == "none":
         found.add(
@@ -227,6 +234,16 @@ def check_counts(recipe: Recipe, found: Found) -> None:
             f"advantage {name_of(recipe.advantage)} compares the samples of a prompt, and a group "
             f"of 1 has nothing to compare: prompts {P} x group_size 1 = {P} sequences",
             f"nearest: {same}prompts: {P}, group_size: 2",
+        )
+    sampler = recipe.sampler
+    varies = getattr(sampler, "greedy_varies", False) or getattr(sampler, "given", None)
+    alike = getattr(sampler, "temperature", 1.0) == 0 and not varies
+    if found.sound("advantage", "sampler.temperature") and needs_group and alike:
+        found.add(
+            "sampler.temperature",
+            f"a greedy sampler gives a prompt {train.group_size} equal answers, and advantage "
+            f"{name_of(recipe.advantage)} compares them: nothing would be learned",
+            "use a temperature above 0, such as 1.0; evaluation is greedy anyway",
         )
     T, K = getattr(recipe.sampler, "num_steps", None), getattr(selector, "steps", None)
     known = found.sound("sampler.steps", "sampler.answer_length", "selector.steps")

@@ -21,6 +21,20 @@ def refuse(card: str | None) -> None:
         refuse_card(card)
 
 
+def folder(path: Path) -> None:
+    """Make the folder of a result before anything is measured.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    from dllmzoo.errors import UsageError
+
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--output {path} cannot be made: {error.strerror}") from error
+
+
 def command(ctx: typer.Context) -> str:
     """What the user typed."""
     return shlex.join(["dllmzoo", *(ctx.find_root().obj or ())])

@@ -99,6 +99,7 @@ def estimators(
         plugins=tuple(plugin or ()), **{k: v for k, v in given.items() if v is not None},
     )  # fmt: skip
     keep.refuse(card)
+    keep.folder(output)
     result = study.run(options, narrator(as_json=as_json))
     tables, plain = study.named_tables(result), study.plain(result)
     keep.write(output / "estimators.json", plain)
@@ -308,8 +309,15 @@ def names_of(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def words_of(text: str | None) -> tuple[str, ...]:
-    """Words between commas."""
-    return tuple(filter(None, map(str.strip, (text or "").split(","))))
+    """Words between commas; none where the option is not given.
+
+    Raises:
+        UsageError: there is nothing between the commas.
+    """
+    found = tuple(filter(None, map(str.strip, (text or "").split(","))))
+    if text is not None and not found:
+        raise UsageError(f"{text!r} names nothing; leave the option out, or give words with commas")
+    return found
 
 
 def numbers(option: str, text: str | None, kind: Any) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
 """Sampler that commits tokens in random order."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -23,6 +24,8 @@ class RandomOrder(SemiAutoregressive):
     References:
         Nie et al., 2025, Large Language Diffusion Models (arXiv:2502.09992), random remasking.
     """
+
+    greedy_varies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse a threshold, then whatever the base refuses."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from dllmzoo.errors import UsageError
 from dllmzoo.lab.compare import tuning
 from dllmzoo.lab.compare.contest import Contestant, contestants, find_recipes, probed
 from dllmzoo.lab.compare.options import Options, refuse
@@ -39,6 +40,11 @@ def run(options: Options, say: Say | None = None) -> dict[str, Any]:
     check_arms(_forecast(found, rates, options), folder / "compare")
     tell(f"{len(found)} methods; two rounds of each are counted")
     found = probed(found, folder / "probe", options.jobs, tell)
+    _refuse_small(found, options.budget_flops, "--budget-flops")
+    if options.tune:
+        _refuse_small(
+            found, options.tune_budget_flops or options.budget_flops, "--tune-budget-flops"
+        )
     table = None
     if options.tune:
         budget = options.tune_budget_flops or options.budget_flops
@@ -50,6 +56,17 @@ def run(options: Options, say: Say | None = None) -> dict[str, Any]:
     write_json(folder / "compare.json", result)
     write_json(folder / "curves.json", mean_curves(result))
     return result
+
+
+def _refuse_small(found: Sequence[Contestant], budget: float, option: str) -> None:
+    """Raise if a method cannot keep to a budget: one round of it costs much more."""
+    dear = {each.label: each.flops for each in found if each.flops > 1.5 * budget}
+    if dear:
+        name, most = max(dear.items(), key=lambda pair: pair[1])
+        raise UsageError(
+            f"{option} {budget:g} is less than a round of {', '.join(dear)}: {name} needs "
+            f"{most:.2g} FLOPs; use {2 * most:.1g} or more"
+        )
 
 
 def _arms(found: Sequence[Contestant], rates: Mapping[str, float], options: Options) -> list[Arm]:

@@ -17,7 +17,7 @@ def study(tmp_path_factory):
     one = write_recipe(folder / "one.yaml")
     other = write_recipe(folder / "other.yaml", selector={"name": "random", "steps": 1})
     options = Options(
-        recipes=(one, other), budget_flops=8e5, seeds=2, tune=(0.5, 1, 2), output=folder / "out"
+        recipes=(one, other), budget_flops=4e7, seeds=2, tune=(0.5, 1, 2), output=folder / "out"
     )
     said = []
     return options, compare.run(options, said.append), said
@@ -58,7 +58,7 @@ def test_the_same_call_runs_nothing_again(study, monkeypatch):
 def test_rates_of_a_search_are_used_without_another(study):
     options, result, _ = study
     given = Options(
-        recipes=options.recipes, budget_flops=8e5, seeds=2,
+        recipes=options.recipes, budget_flops=4e7, seeds=2,
         rates=options.output / "tune" / "rates.json", output=options.output,
     )  # fmt: skip
     assert compare.run(given)["pairs"] == result["pairs"]
@@ -82,3 +82,11 @@ def test_a_folder_of_another_kind_is_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("x")
     with pytest.raises(UsageError, match="not the folder of a comparison"):
         compare.run(Options(recipes=("a",), budget_flops=1e9, output=tmp_path))
+
+
+def test_a_budget_below_a_round_is_refused_before_methods_are_run(tmp_path):
+    one = write_recipe(tmp_path / "one.yaml")
+    options = Options(recipes=(one,), budget_flops=1e3, seeds=1, output=tmp_path / "out")
+    with pytest.raises(UsageError, match="less than a round of one"):
+        compare.run(options)
+    assert not (tmp_path / "out" / "compare").exists()
