@@ -202,11 +202,8 @@ def _reference(recipe: Recipe, found: Found) -> None:
     loss, model = recipe.loss, recipe.model
     coef = getattr(loss, "kl_coef", 0)
     if getattr(loss, "kl", None) == "none" and coef not in (0, type(loss)().kl_coef):
-        found.add(
-            "loss.kl_coef",
-            f"kl: none leaves kl_coef {coef} without effect",
-            "choose an estimator, such as kl: k3, or write kl_coef: 0",
-        )
+        idle = f"loss.kl_coef {coef} has no effect with kl: none; kl: k3 would use it"
+        recipe.notices.extend({idle} - set(recipe.notices))
     needed = getattr(loss, "needs_reference", False) or getattr(loss, "needs_exact_kl", False)
     if needed and model.reference == "none":
         found.add(

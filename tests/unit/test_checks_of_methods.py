@@ -47,9 +47,6 @@ BROKEN = {
     "equal answers": (
         "egspo_sudoku", ["sampler.temperature=0"], "sampler.temperature", "equal answers",
     ),
-    "a weight of no KL": (
-        "egspo_sudoku", ["loss.kl_coef=0.5"], "loss.kl_coef", "without effect",
-    ),
 }  # fmt: skip
 
 
@@ -72,3 +69,10 @@ def test_a_broken_rule_is_named_at_its_place(rule):
 )  # fmt: skip
 def test_what_only_looks_idle_is_let_through(changes):
     assert check(load("egspo_sudoku", changes)) == []
+
+
+def test_a_weight_of_no_kl_is_noticed():
+    recipe = load("egspo_sudoku", ["loss.kl_coef=0.5"])
+    assert check(recipe) == check(recipe) == []
+    (notice,) = recipe.notices
+    assert "loss.kl_coef 0.5 has no effect" in notice
