@@ -144,6 +144,12 @@ class Rollout:
         return self.valid_BL.sum(1)
 
     @property
+    def canvas(self) -> int:
+        """N: the answer stands in the last N columns, with slots that were given in the prompt."""
+        length = int(getattr(self.sampler, "answer_length", 0))
+        return length or int(self.answer_BL.sum(1).max())
+
+    @property
     def temperature(self) -> float:
         """Temperature of log-probs that match the sampler's law: 1 for a greedy sampler."""
         return getattr(self.sampler, "temperature", 0.0) or 1.0

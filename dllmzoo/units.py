@@ -68,7 +68,7 @@ class Units:
             totals = cls.totals_of(views, rollout, advantage_BU)
         return cls(
             views.live_BU, views.size_BU, views.weight_BU, row_BU, rollout.group_B,
-            rollout.length_B, _canvas(rollout), totals, rollout.sample_B, views.parent_BU, key,
+            rollout.length_B, rollout.canvas, totals, rollout.sample_B, views.parent_BU, key,
         )  # fmt: skip
 
     @staticmethod
@@ -140,9 +140,3 @@ class Units:
         live_BU = self.live_BU.to(self.size_BU.dtype)
         count_BK = live_BU.new_zeros(len(live_BU), views).scatter_add(1, self.row_BU, live_BU)
         return count_BK.gather(1, self.row_BU)
-
-
-def _canvas(rollout: Rollout) -> int:
-    """N, which no split of the rows moves: rows of an infilled text differ in their blanks."""
-    length = int(getattr(rollout.sampler, "answer_length", 0))
-    return length or int(rollout.answer_BL.sum(1).max())

@@ -74,16 +74,10 @@ def masks(
     return hide_BKL, hide_BKL & scored_BKL
 
 
-def canvas(rollout: Rollout) -> int:
-    """N: the answer stands in the last N columns, with slots that were given in the prompt."""
-    length = int(getattr(rollout.sampler, "answer_length", 0))
-    return length or int(rollout.answer_BL.sum(1).max())
-
-
 def given(rollout: Rollout) -> Tensor:
     """given_BL: real slots of the last N columns that stood there from the start."""
     L = rollout.tokens_BL.shape[1]
-    inside_L = torch.arange(L, device=rollout.tokens_BL.device) >= L - canvas(rollout)
+    inside_L = torch.arange(L, device=rollout.tokens_BL.device) >= L - rollout.canvas
     return inside_L & rollout.attend_BL & ~rollout.answer_BL
 
 
@@ -95,7 +89,7 @@ def noised_prompt(key: Key, rollout: Rollout, views: int, prob: float) -> Tensor
 
 def answer_block(rollout: Rollout, block_length: int | None = None) -> Tensor:
     """Number of each column's block, (L,), counted from the answer's start; -1 before it."""
-    N, L = canvas(rollout), rollout.tokens_BL.shape[1]
+    N, L = rollout.canvas, rollout.tokens_BL.shape[1]
     length = block_length or getattr(rollout.sampler, "block_length", None) or N
     column_L = torch.arange(L, device=rollout.tokens_BL.device) - (L - N)
     return torch.where(column_L < 0, -1, column_L // max(int(length), 1))

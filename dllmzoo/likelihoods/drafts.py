@@ -8,7 +8,6 @@ from pydantic import Field
 from torch import Tensor
 
 from dllmzoo.errors import UsageError
-from dllmzoo.likelihoods._masks import canvas
 from dllmzoo.likelihoods._pool import linear_pool
 from dllmzoo.likelihoods._states import slot_units, state_views
 from dllmzoo.protocols import Unit
@@ -89,7 +88,7 @@ class Drafts:
             self.temperature or rollout.temperature,
         )  # fmt: skip
         views = slot_units(replace(views, target_BKL=target_BKL), steps)
-        share_BK = canvas(rollout) / views.score_BKL.sum(2).clamp(min=1)
+        share_BK = rollout.canvas / views.score_BKL.sum(2).clamp(min=1)
         share_BU = share_BK.unsqueeze(2).expand(views.score_BKL.shape).flatten(1)
         return replace(views, weight_BU=views.weight_BU * share_BU)
 

@@ -9,7 +9,6 @@ from pydantic import Field
 from torch import Tensor
 
 from dllmzoo.errors import UsageError
-from dllmzoo.likelihoods._masks import canvas
 from dllmzoo.likelihoods._plan import after_end, precise, sequence_views
 from dllmzoo.likelihoods._pool import linear_pool
 from dllmzoo.protocols import Unit
@@ -79,7 +78,7 @@ class Exact:
                 f"{self.max_tokens} tokens, and an answer has {longest}: 2^{longest} - 1 forwards; "
                 f"use a shorter sampler.answer_length, or likelihood elbo"
             )
-        bits = min(canvas(rollout), self.max_tokens)
+        bits = min(rollout.canvas, self.max_tokens)
         code_K = torch.arange(1, 2**bits, device=length_B.device)
         rank_BL = (rollout.valid_BL.long().cumsum(1) - 1).clamp(0, max(bits - 1, 0))
         own_BK1 = (code_K < 2 ** length_B.unsqueeze(1)).unsqueeze(2)

@@ -7,7 +7,6 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from dllmzoo.likelihoods._masks import canvas
 from dllmzoo.likelihoods._plan import slot_views
 from dllmzoo.likelihoods._pool import linear_pool
 from dllmzoo.protocols import Unit
@@ -56,7 +55,7 @@ class Prefixes:
         """N views, one for each column of the answer; those of unscored slots cost nothing."""
         L = rollout.tokens_BL.shape[1]
         column_L = torch.arange(L, device=rollout.tokens_BL.device)
-        slot_K1 = column_L[L - canvas(rollout) :].unsqueeze(1)
+        slot_K1 = column_L[L - rollout.canvas :].unsqueeze(1)
         hide_BKL = (column_L >= slot_K1) & rollout.answer_BL.unsqueeze(1)
         score_BKL = (column_L == slot_K1) & rollout.valid_BL.unsqueeze(1)
         return slot_views(hide_BKL, score_BKL, self.temperature or rollout.temperature)

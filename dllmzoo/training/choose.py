@@ -10,7 +10,6 @@ from torch import Tensor
 
 from dllmzoo.records import Key, Rewards, Rollout, Steps
 from dllmzoo.training.method import Learner, Method
-from dllmzoo.training.sampling import canvas
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def reward_guesses(
     """Rewards of guessed answers, a flat list ordered (b k)."""
     guessed = rearrange(guess_BKL, "b k l -> (b k) l")
     again = [example for example in rollout.examples for _ in range(guess_BKL.shape[1])]
-    return method.task.reward(learner.codec.texts(guessed[:, -canvas(rollout) :]), again)
+    return method.task.reward(learner.codec.texts(guessed[:, -rollout.canvas :]), again)
 
 
 def _columns(value_BKL: Tensor, column_BK: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from dllmzoo.scoring import Scores, score, score_and_guess
 from dllmzoo.training.choose import choose, reward_guesses
 from dllmzoo.training.meter import Meter
 from dllmzoo.training.method import Budget, Learner, Method, weights
-from dllmzoo.training.sampling import answers, canvas, draw, sample
+from dllmzoo.training.sampling import answers, draw, sample
 from dllmzoo.training.update import update
 
 
@@ -52,7 +52,7 @@ def collect(
     with meter.time("rollout"):
         prompts = draw(method, budget, learner, key("prompts"))
         rollout = sample(method.sampler, policy, prompts, key("sample"), budget.rollout_batch)
-    block = getattr(method.sampler, "block_length", None) or canvas(rollout)
+    block = getattr(method.sampler, "block_length", None) or rollout.canvas
     meter.forward(rollout.forwards, rollout.tokens_BL.shape[1], rollout.forwards * block // 2)
     with meter.time("reward"):
         texts = learner.codec.texts(answers(rollout.tokens_BL, rollout))

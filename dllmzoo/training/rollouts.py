@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dllmzoo.records import Experience, Rewards
 from dllmzoo.training.prompts import Codec
-from dllmzoo.training.sampling import answers, canvas
+from dllmzoo.training.sampling import answers
 
 OUTCOME_WORDS = ("value", "abstain", "error", "timeout")
 
@@ -31,7 +31,7 @@ def lines(seen: Experience, codec: Codec) -> list[dict[str, Any]]:
     }
     columns = {name: _plain(answers(value, rollout)) for name, value in slots.items()}
     advantage = _plain(seen.advantage_BA)
-    start = rollout.tokens_BL.shape[1] - canvas(rollout)
+    start = rollout.tokens_BL.shape[1] - rollout.canvas
     made = []
     for row, text in enumerate(texts):
         ids = rollout.tokens_BL[row, :start][rollout.attend_BL[row, :start]]
@@ -61,7 +61,7 @@ def _steps(seen: Experience, codec: Codec, row: int) -> dict[str, Any]:
         for start, stop, weight in zip(starts, stops, weights, strict=True)
     ]
     if seen.guess_BKL is not None and seen.previews is not None:
-        guesses = codec.texts(seen.guess_BKL[row][:, -canvas(seen.rollout) :])
+        guesses = codec.texts(seen.guess_BKL[row][:, -seen.rollout.canvas :])
         each = len(guesses) // len(steps)
         for k, step in enumerate(steps):
             first = row * len(guesses) + k * each

@@ -31,11 +31,6 @@ def sample(
     return join([sampler(policy, take(prompts, part), key) for part in rows.split(batch)])
 
 
-def canvas(rollout: Rollout) -> int:
-    """N: the answer stands in the last N columns, with slots that were given in the prompt."""
-    return int(rollout.sampler.answer_length)
-
-
 def answers(tokens_BL: Tensor, rollout: Rollout) -> Tensor:
     """The answer slots, (B, N)."""
-    return tokens_BL[:, -canvas(rollout) :]
+    return tokens_BL[:, -rollout.canvas :]

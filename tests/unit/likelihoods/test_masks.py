@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dllmzoo.laws import inputs, trajectories
-from dllmzoo.likelihoods._masks import canvas, given, masks, noised_prompt
+from dllmzoo.likelihoods._masks import given, masks, noised_prompt
 from dllmzoo.records import Key
 from tests.scripted import script
 from tests.strategies import played
@@ -197,7 +197,7 @@ def test_a_block_whose_slots_were_all_given_is_not_chosen():
     rollout = replace(
         rollout, answer_BL=rollout.answer_BL & ~given_BL, valid_BL=rollout.valid_BL & ~given_BL
     )
-    assert canvas(rollout) == 6
+    assert rollout.canvas == 6
     hide_BKL, _ = masks("block_all", KEY, rollout, 2, block_length=2, prefix_noise=0.0)
     assert [text(row) for row in hide_BKL.flatten(0, 1).unique(dim=0)] == ["0000011"]
 
@@ -206,6 +206,6 @@ def test_prompt_noise_leaves_answers_and_given_slots_alone():
     case = inputs.Case(4, 6)
     rollout = trajectories.with_given_slots(inputs.rollout(case), case)
     noise_BKL = noised_prompt(KEY, rollout, 5, 0.99)
-    N = canvas(rollout)
+    N = rollout.canvas
     assert not noise_BKL[..., -N:].any() and not (noise_BKL & ~rollout.attend_BL.unsqueeze(1)).any()
     assert noise_BKL.any()

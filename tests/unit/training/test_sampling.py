@@ -3,7 +3,7 @@
 import torch
 
 from dllmzoo.records import Key
-from dllmzoo.training.sampling import answers, canvas, draw, sample
+from dllmzoo.training.sampling import answers, draw, sample
 from dllmzoo.zoo import TASKS
 from tests.unit.training.small import budget, learner, method
 
@@ -20,7 +20,7 @@ def drawn(sampler, **changes):
 def test_a_round_of_pairs_holds_the_right_and_the_spoilt_answer_of_each_prompt():
     parts, made, prompts = drawn(("stored", {"answer_length": 16}), prompts=3, group_size=2)
     rollout = sample(parts.sampler, made.policy, prompts, Key(0, 3, "sample"), batch=4)
-    assert rollout.forwards == 0 and canvas(rollout) == 16
+    assert rollout.forwards == 0 and rollout.canvas == 16
     texts = made.codec.texts(answers(rollout.tokens_BL, rollout))
     rewards = SUDOKU.reward(texts, rollout.examples).total_X.view(3, 2)
     assert (rewards[:, 0] == 1).all() and (rewards[:, 1] < 1).all()
