@@ -12,6 +12,8 @@ import hypothesis
 import pytest
 import torch
 
+from dllmzoo import ZOO
+
 torch.set_num_threads(1)
 torch.use_deterministic_algorithms(True)
 
@@ -48,6 +50,14 @@ def _guard(name: str) -> None:
 
 _guard("connect")
 _guard("connect_ex")
+
+
+@pytest.fixture(autouse=True)
+def no_component_left_behind():
+    """A test that registers a component forgets it: the laws run over what the registries hold."""
+    before = {kind: registry.names() for kind, registry in ZOO.items()}
+    yield
+    assert {kind: registry.names() for kind, registry in ZOO.items()} == before
 
 
 gpu_deselected = pytest.StashKey[int]()

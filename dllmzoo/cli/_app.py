@@ -21,6 +21,9 @@ COMMANDS = (
 )  # fmt: skip
 """Modules that hold the commands, in the order of the help."""
 
+ENDS_TOGETHER = (0, 3, 130)
+"""Exit codes that all processes of a run end with: none waits for another that has failed."""
+
 
 class Commands(TyperGroup):
     """The commands; a misspelt one is answered with the nearest name."""
@@ -68,7 +71,17 @@ def program(
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the program on `args` (the process's own by default) and exit with its code."""
-    sys.exit(run(sys.argv[1:] if args is None else args))
+    code = run(sys.argv[1:] if args is None else args)
+    if code in ENDS_TOGETHER:
+        _leave_group()
+    sys.exit(code)
+
+
+def _leave_group() -> None:
+    """Close the group of processes: its threads may not outlive it (exit -6 where they do)."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def run(args: Sequence[str]) -> int:

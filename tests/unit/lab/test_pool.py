@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+import dllmzoo
 from dllmzoo.lab._pool import _share_of_cores
 from dllmzoo.lab.runs import Arm, run_arms
 from tests.runs import metrics
@@ -12,7 +13,16 @@ from tests.unit.lab.small import BREAKS, write_recipe
 pytestmark = pytest.mark.slow  # workers import torch: seconds each
 
 
-def test_processes_give_the_numbers_of_this_one_and_a_death_fails_one_arm_alone(tmp_path):
+@pytest.fixture
+def forgotten():
+    """The loss of the plug-in, which this process registers too when it checks the arms."""
+    with dllmzoo.LOSSES.temporarily("breaks_here"):
+        yield
+
+
+def test_processes_give_the_numbers_of_this_one_and_a_death_fails_one_arm_alone(
+    tmp_path, forgotten
+):
     (tmp_path / "breaks.py").write_text(BREAKS)
     tiny = write_recipe(tmp_path / "tiny.yaml")
     breaking = write_recipe(
