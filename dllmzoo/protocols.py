@@ -57,7 +57,9 @@ class Model(Policy, Protocol):
     """A `PreTrainedModel` subclass of ours.
 
     Class variables: `family` (the registered name), `lora_targets` (preset name -> pattern of
-    module names), `config_class`.
+    module names), `config_class`. Where it applies, for models whose attention has blocks:
+    `block_size` is a number; `new_cache(capacity)` gives an empty cache of keys and values, that a
+    forward takes as `cache=`, with `position_ids=`, and fills where `store=True`.
     """
 
     lora_targets: ClassVar[Mapping[str, str]]
@@ -89,7 +91,7 @@ class Sampler(Protocol):
     `group_size`, the G that it needs (rows of a group share steps, `branch_BT`); `given`, what
     `Prompts.answer_BN` must hold: `answers`, stored ones, or `blanks`, text to be filled in;
     `remasks`, committed slots may be masked again; `greedy_varies`, samples of a prompt differ at
-    temperature 0 too.
+    temperature 0 too; `needs_blocks`, the policy must have a `block_size`.
     """
 
     records_steps: ClassVar[bool]
@@ -131,7 +133,8 @@ class Likelihood(Protocol):
     Where it applies: `num_draws`, independent draws D among the K views, draw d being the views
     d*K/D and on; `needs_drafts`, it reads `Rollout.draft_BTN`; `reads_reveal`, it reads the order
     of commits without a selector; `score_is_ratio` False, the two tensors of an estimate differ;
-    `max_tokens`, the longest answer; `marks_parents`, it fills `Views.parent_BU`; and a method
+    `max_tokens`, the longest answer; `marks_parents`, it fills `Views.parent_BU`; `needs_blocks`,
+    it reads `Rollout.block_size`, which must be a number; and a method
     `refine(views, old_logprob_BKL) -> Views`, called once a round for each plan with what the old
     policy scored: it may drop scored slots and set weights, which are then constants.
     """

@@ -117,6 +117,8 @@ class Rollout:
         hidden_BTN: bool, which of the last N columns were masked before step s; with `draft_BTN`.
         branch_BT: int64, rows of equal number at step s share that step of one trajectory, and
             all before it; None where every row is a trajectory of its own.
+        block_size: tokens of a block of the network's attention, counted from the first real token
+            of each row; None = every token attends to all.
     """
 
     tokens_BL: Tensor
@@ -137,6 +139,7 @@ class Rollout:
     draft_BTN: Tensor | None = None
     hidden_BTN: Tensor | None = None
     branch_BT: Tensor | None = None
+    block_size: int | None = None
 
     @property
     def length_B(self) -> Tensor:
@@ -148,6 +151,18 @@ class Rollout:
         """N: the answer stands in the last N columns, with slots that were given in the prompt."""
         length = int(getattr(self.sampler, "answer_length", 0))
         return length or int(self.answer_BL.sum(1).max())
+
+    @property
+    def block_BL(self) -> Tensor:
+        """Number of each column's block in the network's attention, int64; -1 under padding.
+
+        Raises:
+            ValueError: the network has no blocks.
+        """
+        if self.block_size is None:
+            raise ValueError("the network that made this rollout attends to everything: no blocks")
+        place_BL = self.attend_BL.long().cumsum(1) - 1
+        return torch.where(self.attend_BL, place_BL // self.block_size, -1)
 
     @property
     def temperature(self) -> float:

@@ -195,9 +195,10 @@ class Canvas:
         return torch.isin(self.answer_BN, stops) & ~self.hidden_BN
 
     def rollout(
-        self, prompts: Prompts, stop_ids: tuple[int, ...], num_steps: int, sampler: Any
+        self, prompts: Prompts, policy: Policy, num_steps: int, sampler: Any
     ) -> Rollout:
         """The finished record; slots never committed are filled with the end token."""
+        stop_ids = policy.stop_ids
         if stop_ids:
             self.answer_BN.masked_fill_(self.hidden_BN, stop_ids[0])
         end_BN = self.ended(stop_ids) & self.blank_BN
@@ -220,6 +221,7 @@ class Canvas:
             forwards=self.forwards,
             draft_BTN=self.draft_BTN,
             hidden_BTN=self.hidden_BTN,
+            block_size=policy.block_size,
         )
 
     def _behind_prompt(self, value_BN: Tensor, fill: float = 0) -> Tensor:

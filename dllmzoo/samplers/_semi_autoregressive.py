@@ -140,7 +140,7 @@ class SemiAutoregressive:
             canvas.store_drafts()
         noise = self._noise(key, prompts, device) if noise is None else noise
         self._fill(Walk(policy, canvas, noise, self._law(policy)), prompts)
-        return canvas.rollout(prompts, policy.stop_ids, self.num_steps, self)
+        return canvas.rollout(prompts, policy, self.num_steps, self)
 
     def _canvas(self, policy: Policy, prompts: Prompts, device: torch.device) -> Canvas:
         """What there is before the first step."""

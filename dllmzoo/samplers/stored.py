@@ -58,4 +58,4 @@ class Stored:
         device = getattr(policy, "device", prompts.tokens_BL.device)
         canvas = Canvas.given(prompts, answer_BN, 0, policy.mask_id, device)
         canvas.blank_BN.fill_(True)  # nothing is masked, and all of it is the answer
-        return canvas.rollout(prompts, policy.stop_ids, 0, self)
+        return canvas.rollout(prompts, policy, 0, self)

@@ -37,14 +37,16 @@ def train(
     """
     for round in rounds:
         meter = Meter(learner.accelerator)
-        rollout = as_rollout(data, *_share(data, budget, learner, Key(seed, round, "prompts")))
+        drawn = _share(data, budget, learner, Key(seed, round, "prompts"))
+        policy = learner.accelerator.unwrap_model(learner.policy)
+        rollout = as_rollout(data, *drawn, policy.block_size)
         with meter.time("update"):
             views = noise(data, rollout, Key(seed, round, "views"))
             canvas = budget.prompts * (1 if data.completion_only else 0) * data.answer_length
             total = meter.total({"real": rollout.attend_BL.sum()})["real"]
             scale = 1 / (canvas or total)
             worth = float(learner.accelerator.num_processes)
-            learner.accelerator.unwrap_model(learner.policy).train()
+            policy.train()
             grad_BKL = -views.weight_BKL * views.score_BKL * scale
             logprob_BKL = replay(
                 learner.policy, rollout, views, grad_BKL * worth, micro_batch=budget.micro_batch,
@@ -78,7 +80,9 @@ def noise(data: Demonstrations, rollout: Rollout, key: Key) -> Views:
     )  # fmt: skip
 
 
-def as_rollout(data: Demonstrations, prompts: Prompts, answer_BN: Tensor) -> Rollout:
+def as_rollout(
+    data: Demonstrations, prompts: Prompts, answer_BN: Tensor, block_size: int | None = None
+) -> Rollout:
     """Demonstrations as a rollout that no sampler made."""
     tokens_BL = torch.cat([prompts.tokens_BL, answer_BN], 1)
     answer_BL = torch.zeros_like(tokens_BL, dtype=torch.bool)
@@ -88,6 +92,7 @@ def as_rollout(data: Demonstrations, prompts: Prompts, answer_BN: Tensor) -> Rol
         tokens_BL, torch.cat([prompts.attend_BL, torch.ones_like(answer_BN, dtype=torch.bool)], 1),
         answer_BL, answer_BL, torch.full_like(tokens_BL, -1), zero_BL, zero_BL, zero_BL,
         zero_BL[:, :0], prompts.group_B, prompts.sample_B, prompts.examples, 0, data,
+        block_size=block_size,
     )  # fmt: skip
 
 

@@ -79,7 +79,8 @@ def test_the_policy_is_evaluated_without_gradient_in_its_resting_mode():
     seen = []
 
     class Watch(torch.nn.Module):
-        mask_id, stop_ids, device = policy.mask_id, policy.stop_ids, policy.device
+        mask_id, stop_ids, block_size = policy.mask_id, policy.stop_ids, None
+        device = policy.device
 
         def forward(self, *args, **options):
             seen.append((torch.is_grad_enabled(), self.training))

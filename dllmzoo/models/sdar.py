@@ -1,0 +1,328 @@
+"""SDAR: a block-causal transformer of the Qwen3 kind that reads the public checkpoints."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import MaskedLMOutput
+
+from dllmzoo.errors import ModelError
+from dllmzoo.models._block_cache import BlockCache
+from dllmzoo.models._layers import RMSNorm, Slots, rotary_angles, rotate
+from dllmzoo.models._pretrained import ZooModel, attend_of, wanted_slots
+from dllmzoo.models._sdar_config import SdarConfig
+from dllmzoo.models._staircase import Context, Tokens, may_attend
+from dllmzoo.models._streams import Part, Streams, of_slots, token_positions, two_streams
+from dllmzoo.zoo import MODELS
+
+END_OF_TURN = {151936: 151645}
+"""Vocabulary size -> id of the public tokenizer's end-of-turn token."""
+
+
+class SdarAttention(nn.Module):
+    """Grouped-query attention; queries and keys are normalised per head, then rotated."""
+
+    def __init__(self, config: SdarConfig, layer: int) -> None:
+        super().__init__()
+        width, head = config.hidden_size, config.head_dim
+        heads, narrow = config.num_attention_heads, config.num_key_value_heads
+        self.layer, self.head_width = layer, head
+        self.grouped = heads != narrow
+        self.q_proj = nn.Linear(width, heads * head, bias=False)
+        self.k_proj = nn.Linear(width, narrow * head, bias=False)
+        self.v_proj = nn.Linear(width, narrow * head, bias=False)
+        self.o_proj = nn.Linear(heads * head, width, bias=False)
+        self.q_norm = RMSNorm(head, config.rms_norm_eps)
+        self.k_norm = RMSNorm(head, config.rms_norm_eps)
+
+    def queries(self, h: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
+        """(B, H, Q, E)."""
+        return rotate(self.q_norm(self._heads(self.q_proj(h))).transpose(1, 2), angles)
+
+    def keys_and_values(
+        self, h_BLD: Tensor, angles: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """(B, H, L, E) each, H being the fewer heads of keys."""
+        k_BHLE = rotate(self.k_norm(self._heads(self.k_proj(h_BLD))).transpose(1, 2), angles)
+        return k_BHLE, self._heads(self.v_proj(h_BLD)).transpose(1, 2)
+
+    def mix(self, q: Tensor, k_BHLE: Tensor, v_BHLE: Tensor, mask: Tensor | None) -> Tensor:
+        """(B, Q, H*E): what the queries read, heads side by side."""
+        mixed = F.scaled_dot_product_attention(
+            q, k_BHLE, v_BHLE, attn_mask=mask, enable_gqa=self.grouped
+        )
+        return mixed.transpose(1, 2).flatten(2)
+
+    def _heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (-1, self.head_width))
+
+
+class SdarMlp(nn.Module):
+    """Gated MLP under its public names."""
+
+    def __init__(self, config: SdarConfig) -> None:
+        super().__init__()
+        width, inner = config.hidden_size, config.intermediate_size
+        self.gate_proj = nn.Linear(width, inner, bias=False)
+        self.up_proj = nn.Linear(width, inner, bias=False)
+        self.down_proj = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """down(silu(gate x) * up x)."""
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class SdarLayer(GradientCheckpointingLayer):
+    """Pre-norm attention, then a gated MLP; module names are the public ones."""
+
+    def __init__(self, config: SdarConfig, layer: int) -> None:
+        super().__init__()
+        self.self_attn = SdarAttention(config, layer)
+        self.mlp = SdarMlp(config)
+        self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+    def forward(
+        self,
+        x_BLD: Tensor,
+        angles: tuple[Tensor, Tensor],
+        parts: Sequence[Part],
+        cache: BlockCache | None = None,
+        slots: Slots | None = None,
+        slot_angles: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor:
+        """Output of the layer: (B, L, D), or (S, D) of the slots that are wanted.
+
+        Args:
+            x_BLD: input, both streams after each other.
+            angles: cos and sin of every position.
+            parts: which queries read which keys; with `slots` one part, those of the slots.
+            cache: keys and values before the input's own.
+            slots: queries that are wanted; None = all.
+            slot_angles: cos and sin of the packed slots, (B, 1, M, E/2).
+        """
+        attention, h_BLD = self.self_attn, self.input_layernorm(x_BLD)
+        k_BHLE, v_BHLE = attention.keys_and_values(h_BLD, angles)
+        if cache is not None:
+            k_BHLE, v_BHLE = cache.read(attention.layer, k_BHLE, v_BHLE)
+        if slots is None or slot_angles is None:
+            q_BHLE, x = attention.queries(h_BLD, angles), x_BLD
+            mixed = [
+                attention.mix(
+                    q_BHLE[:, :, part.start : part.stop], k_BHLE[:, :, : part.keys],
+                    v_BHLE[:, :, : part.keys], part.mask,
+                )
+                for part in parts
+            ]  # fmt: skip
+            read = mixed[0] if len(mixed) == 1 else torch.cat(mixed, 1)
+        else:
+            x = slots.take(x_BLD)
+            q = attention.queries(slots.pack(slots.take(h_BLD)), slot_angles)
+            read = slots.unpack(attention.mix(q, k_BHLE, v_BHLE, parts[0].mask))
+        x = x + attention.o_proj(read)
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class SdarModel(nn.Module):
+    """Holds the layers under the public name prefix `model.`."""
+
+    def __init__(self, config: SdarConfig) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(
+            SdarLayer(config, layer) for layer in range(config.num_hidden_layers)
+        )
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+
+def _in_layers(*names: str) -> str:
+    """Expression over full module names: these layers of every block, never the head."""
+    return rf".*\.layers\.\d+\.(?:self_attn|mlp)\.(?:{'|'.join(names)})"
+
+
+@MODELS.register("sdar")
+class SdarForCausalLM(ZooModel):
+    """SDAR (1.7B to 8B and any other size): attention in blocks, causal between them.
+
+    Reads and writes the public format: config.json field names, tensor names, sharded or not,
+    tied or not. A token attends to its own block and the blocks before it; the grid of blocks
+    starts at the first real token of each row, whatever its padding. With `target_ids` a noised
+    second stream is read beside the clean one in the same forward: its blocks see the clean blocks
+    before them and themselves.
+
+    References:
+        SDAR, 2025 (arXiv:2510.06303); two streams: Arriola et al., 2025, BD3-LM
+        (arXiv:2503.09573).
+    """
+
+    config: SdarConfig
+    config_class = SdarConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flex_attn = True
+    _no_split_modules = ["SdarLayer"]  # noqa: RUF012
+    _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}  # noqa: RUF012
+
+    family: ClassVar[str] = "sdar"
+    lora_targets: ClassVar[Mapping[str, str]] = {
+        "attention": _in_layers("q_proj", "k_proj", "v_proj", "o_proj"),
+        "mlp": _in_layers("gate_proj", "up_proj", "down_proj"),
+        "all-linear": _in_layers(
+            "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"
+        ),
+    }
+
+    def __init__(self, config: SdarConfig) -> None:
+        super().__init__(config)
+        with self.without_global_randomness():
+            self.model = SdarModel(config)
+            self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+            self.post_init()
+
+    @property
+    def block_size(self) -> int | None:
+        """Tokens of a block, from the config at each call; None with full attention."""
+        return self.config.block_size if self.config.attention == "block_causal" else None
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Ids that end an answer: end of turn in the public vocabulary, and end of text."""
+        eos = self.config.eos_token_id
+        ids = [] if eos is None else list(eos) if isinstance(eos, list | tuple) else [eos]
+        turn = END_OF_TURN.get(self.config.vocab_size)
+        return tuple(dict.fromkeys(ids if turn is None else [*ids, turn]))
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Fresh weights: normal with the config's `initializer_range`; norms start at 1."""
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=self.config.initializer_range)
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The token embedding."""
+        return self.model.embed_tokens
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the token embedding."""
+        self.model.embed_tokens = value  # type: ignore[assignment]
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The head."""
+        return self.lm_head
+
+    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
+        """Replace the head."""
+        self.lm_head = new_embeddings
+
+    def new_cache(self, capacity: int) -> BlockCache:
+        """An empty cache for `cache` of a forward, with room for `capacity` tokens a row."""
+        return BlockCache(capacity)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        target_ids: Tensor | None = None,
+        context: Context = "block_causal",
+        logits_at: Tensor | None = None,
+        origin: Tensor | int = 0,
+        document_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        cache: BlockCache | None = None,
+        store: bool = False,
+        output_hidden_states: bool = False,
+    ) -> MaskedLMOutput:
+        """Logits of every position, or of some; with two streams, of the noised one.
+
+        Args:
+            input_ids: int64 (B, L), the clean stream.
+            attention_mask: (B, L), true or 1 = real token; None = all real.
+            target_ids: int64 (B, L), the noised stream, under the same padding.
+            context: attention inside the clean stream.
+            logits_at: bool (B, L); only these slots go through the last MLP and the head, and
+                only blocks that hold one go through the network in the noised stream.
+            origin: position at which a block starts, (B, 1) or a number; 0 = the first real token.
+            document_ids: int64 (B, L), documents packed in a row; positions restart with each.
+            position_ids: int64 (B, L); None = real tokens before each slot.
+            cache: finished blocks before `input_ids`, whose positions must then be given.
+            store: keep the keys and values of this forward in the cache.
+            output_hidden_states: also return the embedding, the output of every layer but the
+                last, and the final norm's output.
+
+        Returns:
+            `.logits`: (B, L, V), or (S, V) row by row; position i predicts token i.
+        """
+        attend_BL = attend_of(attention_mask, input_ids)
+        streams = self._streams(
+            input_ids, attend_BL, target_ids, context, logits_at, origin, document_ids,
+            position_ids, cache,
+        )  # fmt: skip
+        x = self.model.embed_tokens(streams.ids)
+        head = self.config.head_dim
+        angles = rotary_angles(streams.position, head, self.config.rope_theta)
+        *early, last = self.model.layers
+        hidden = [x] if output_hidden_states else []
+        for layer in early:
+            x = layer(x, angles, streams.parts, cache)
+            if output_hidden_states:
+                hidden.append(x)
+        if streams.wanted is None:
+            x = last(x, angles, streams.parts, cache)[:, streams.first :]
+        else:
+            slots = wanted_slots(streams.wanted, streams.ids)
+            part = of_slots(streams, slots)
+            x = last(x, angles, (part,), cache, slots, slots.angles(angles))
+        if cache is not None and store:
+            cache.keep()
+        x = self.model.norm(x)
+        return MaskedLMOutput(
+            logits=self.lm_head(x), hidden_states=(*hidden, x) if output_hidden_states else None
+        )
+
+    def _streams(
+        self, input_ids: Tensor, attend_BL: Tensor | None, target_ids: Tensor | None,
+        context: Context, logits_at: Tensor | None, origin: Tensor | int,
+        document_ids: Tensor | None, position_ids: Tensor | None, cache: BlockCache | None,
+    ) -> Streams:  # fmt: skip
+        real_BL = torch.ones_like(input_ids, dtype=torch.bool) if attend_BL is None else attend_BL
+        position_BL = position_ids
+        if position_BL is None:
+            position_BL = token_positions(input_ids, attend_BL, document_ids)
+        self._check_length(position_BL, real_BL)
+        size = self.config.block_size
+        if self.config.attention == "full":
+            size = self.config.max_position_embeddings + 1  # one block holds everything
+            origin = 0
+        clean = Tokens.clean(position_BL, real_BL, size, origin=origin, document=document_ids)
+        L = input_ids.shape[1]
+        if target_ids is None:
+            keys = clean if cache is None else cache.extend(clean)
+            part = Part(0, L, keys.block.shape[1], may_attend(clean, keys, context))
+            wanted = None if logits_at is None else logits_at.to(input_ids.device).bool()
+            return Streams(input_ids, position_BL, (part,), wanted)
+        if target_ids.shape != input_ids.shape:
+            raise ModelError(
+                f"target_ids has shape {tuple(target_ids.shape)}, input_ids "
+                f"{tuple(input_ids.shape)}; both streams have a slot for each token"
+            )
+        return two_streams(input_ids, target_ids, clean, context, logits_at)
+
+    def _check_length(self, position_BL: Tensor, real_BL: Tensor) -> None:
+        limit = self.config.max_position_embeddings
+        if position_BL.shape[1] <= limit and position_BL.shape[0] == 1:
+            return
+        longest = int(torch.where(real_BL, position_BL, 0).max()) + 1 if real_BL.numel() else 0
+        if longest > limit:
+            raise ModelError(
+                f"a sequence of {longest} tokens is longer than this model's "
+                f"max_position_embeddings of {limit}; shorten prompts or answers"
+            )
+
+
+AutoConfig.register("sdar", SdarConfig, exist_ok=True)
+AutoModel.register(SdarConfig, SdarForCausalLM, exist_ok=True)
