@@ -91,14 +91,17 @@ class Sampler(Protocol):
     `group_size`, the G that it needs (rows of a group share steps, `branch_BT`); `given`, what
     `Prompts.answer_BN` must hold: `answers`, stored ones, or `blanks`, text to be filled in;
     `remasks`, committed slots may be masked again; `greedy_varies`, samples of a prompt differ at
-    temperature 0 too; `needs_blocks`, the policy must have a `block_size`.
+    temperature 0 too; `needs_blocks`, the policy must have a `block_size`;
+    `steps_field`, the field that `evaluate.steps` sets if it is not `steps`; and a method
+    `planned_reads(prompt_length, block_size)`, (rows, queries, keys, logits) of the forwards that
+    one sample costs at most, where these are not all of whole rows.
     """
 
     records_steps: ClassVar[bool]
 
     @property
     def num_steps(self) -> int:
-        """T: no row runs more forwards."""
+        """T: no row commits in more steps."""
         ...
 
     def __call__(self, policy: Policy, prompts: Prompts, key: Key) -> Rollout:

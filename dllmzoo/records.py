@@ -5,7 +5,8 @@ Shape letters, for the whole package:
     P prompts   G samples per prompt   B = P*G sequences, ordered (p g)   T denoising steps
     K views, or chosen steps   U credit units   A advantage columns (1 or K)   X scored texts
     C reward components   S scored slots, flat   R rows of one forward   L tokens of prompt + answer
-    N answer tokens   V vocabulary   D width   H heads   E head width   a digit is a literal size
+    N answer tokens   V vocabulary   D width   H heads   E head width   M blocks of a row
+    a digit is a literal size
 
 `steps` always means denoising steps; optimiser updates are `updates`, outer iterations `rounds`.
 """
@@ -103,7 +104,8 @@ class Rollout:
         logprob_BL: float32, nats, log-prob of the token under the law it was drawn from; 0 where
             reveal < 0.
         entropy_BL: float32, nats, of the temperature-1 softmax at the slot when committed.
-        confidence_BL: float32 in [0, 1], temperature-1 probability by which the slot was chosen.
+        confidence_BL: float32 in [0, 1], probability by which the slot was chosen; of temperature
+            1, unless the sampler says otherwise.
         block_entropy_BT: float32, nats, mean entropy over the slots still masked in the active
             block before step s; depends on the state only; 0 where the row ran no forward.
         group_B: int64, prompt of each row.
@@ -119,6 +121,9 @@ class Rollout:
             all before it; None where every row is a trajectory of its own.
         block_size: tokens of a block of the network's attention, counted from the first real token
             of each row; None = every token attends to all.
+        reads: (rows, queries, keys, logits) of each of the forwards, where not all of them read
+            whole rows: `queries` columns went in and met `keys` columns, those of a cache included.
+            Empty = whole rows. Like `forwards` of all rows of a call, also behind `take`.
     """
 
     tokens_BL: Tensor
@@ -140,6 +145,7 @@ class Rollout:
     hidden_BTN: Tensor | None = None
     branch_BT: Tensor | None = None
     block_size: int | None = None
+    reads: tuple[tuple[int, int, int, int], ...] = ()
 
     @property
     def length_B(self) -> Tensor:
@@ -352,4 +358,6 @@ def join(records: Sequence[R]) -> R:
             changes[field.name] = [example for value in values for example in value]
         elif field.name == "forwards":
             changes[field.name] = sum(values)
+        elif field.name == "reads":
+            changes[field.name] = tuple(read for value in values for read in value)
     return replace(first, **changes)  # type: ignore[type-var]

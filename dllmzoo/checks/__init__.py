@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from dllmzoo.checks._blocks import check_blocks
 from dllmzoo.checks._found import Found
 from dllmzoo.checks._model import check_model
 from dllmzoo.checks._parts import check_counts, check_evaluation, check_parts
@@ -29,6 +30,7 @@ def check(recipe: Recipe, known: Sequence[Problem] = ()) -> list[Problem]:
         check_counts(recipe, found)
     check_evaluation(recipe, found)
     network = check_model(recipe, found)
+    check_blocks(recipe, found, network)
     check_task(recipe, found, network)
     return found.in_order()
 

@@ -97,6 +97,8 @@ def config_of(where: Path | Mapping[str, Any] | None) -> dict[str, Any]:
     if isinstance(where, Mapping):
         fields = ("mask_token_id", "eos_token_id", "vocab_size", "max_sequence_length")
         known = {name: where[name] for name in fields if where[name] is not None}
+        stated = where.get("config") or {}
+        known |= {name: stated[name] for name in ("block_size", "attention") if name in stated}
         return known | {"model_type": where["family"]}
     if (where / CONFIG).is_file():
         return _json(where / CONFIG)

@@ -293,11 +293,12 @@ def check_evaluation(recipe: Recipe, found: Found) -> None:
     for path, steps in wanted:
         if steps is None or not found.sound(path):
             continue
-        if not is_dataclass(sampler) or "steps" not in {each.name for each in fields(sampler)}:
+        name = getattr(sampler, "steps_field", "steps")
+        if not is_dataclass(sampler) or name not in {each.name for each in fields(sampler)}:
             found.add(path, f"sampler {name_of(sampler)} takes no steps", "remove the key")
             continue
         try:
-            replace(sampler, steps=steps)  # type: ignore[type-var]
+            replace(sampler, **{name: steps})  # type: ignore[type-var]
         except (DllmzooError, ValueError) as error:
             said = getattr(error, "errors", lambda: [])()
             reason = said[0].get("ctx", {}).get("error", said[0]["msg"]) if said else error

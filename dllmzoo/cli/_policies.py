@@ -186,6 +186,17 @@ def changed(sampler: Any, **options: Any) -> Any:
         raise UsageError(f"the sampler cannot take {names} so: {first_line(error)}") from error
 
 
+def with_steps(sampler: Any, steps: int | None) -> Any:
+    """The sampler with another number of denoising steps, as `evaluate.steps` sets it.
+
+    Raises:
+        UsageError: the sampler takes no such number.
+    """
+    from dllmzoo.training.evaluate import steps_field
+
+    return changed(sampler, **{steps_field(sampler): steps})
+
+
 def first_line(error: Exception) -> str:
     """What an error says, without the lines around it."""
     details = getattr(error, "errors", None)

@@ -109,7 +109,7 @@ def answer(
     from dllmzoo.training.evaluate import evaluate, greedy
 
     options = recipe.evaluate
-    sampler = policies.changed(greedy(sampler), steps=steps or options.steps)
+    sampler = policies.with_steps(greedy(sampler), steps or options.steps)
     held_out = recipe.task.test(examples or options.examples)
     if not held_out:
         raise UsageError("the task has no held-out examples")
@@ -243,7 +243,7 @@ def warn_of_other_settings(source: policies.Source, sampler: Any) -> None:
     from dllmzoo.training.evaluate import evaluator, greedy
 
     own = load(source.run / policies.RECIPE_FILE)
-    before = plain_part(policies.changed(greedy(evaluator(own)), steps=own.evaluate.steps))
+    before = plain_part(policies.with_steps(greedy(evaluator(own)), own.evaluate.steps))
     after = plain_part(sampler)
     for name in sorted({*before, *after}):
         if before.get(name) != after.get(name):

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dllmzoo.laws import inputs, toy, trajectories
+from dllmzoo.laws import inputs, trajectories, truths  # noqa: F401, which holds more laws
 from dllmzoo.laws.case import Case
 from dllmzoo.laws.law import (
     Report,
@@ -23,16 +23,15 @@ from dllmzoo.laws.planned import (
     OPTIONAL,
     Likelihood,
     Planned,
-    at_temperature_one,
     equal_views,
     many_rows,
+    mean_is,
     plan,
     planned,
-    some_rollout,
     some_steps,
-    stored,
+    suited,
 )
-from dllmzoo.records import Units, take
+from dllmzoo.records import take
 from dllmzoo.scoring import score
 
 
@@ -87,7 +86,7 @@ def total_nats(likelihood: Likelihood, case: Case) -> None:
         counts_BU = done.views.size_BU > 0  # a mask that hides nothing counts as 0 nats
     for name in ("score_BU", "ratio_BU"):
         share = (getattr(found, name) / done.views.size_BU.clamp(min=1))[counts_BU].double()
-        _mean_is(share, -1.0, f"nats per token of {name}")
+        mean_is(share, -1.0, f"nats per token of {name}")
 
 
 @law("likelihood")
@@ -180,7 +179,7 @@ def only_log_probs_carry_gradient(likelihood: Likelihood, case: Case) -> None:
 @law("likelihood")
 def given_slots_stand(likelihood: Likelihood, case: Case) -> None:
     """Slots of the answer that were given with the prompt are never hidden or scored."""
-    rollout = stored(likelihood, trajectories.with_given_slots(inputs.rollout(case), case), case)
+    rollout = suited(likelihood, trajectories.with_given_slots(inputs.rollout(case), case), case)
     views = plan(likelihood, rollout, some_steps(rollout, case), case).views
     N = rollout.sampler.answer_length
     given_BKN = ~rollout.answer_BL[:, None, -N:]
@@ -273,8 +272,7 @@ def _shares(likelihood: Likelihood) -> str | None:
 def first_ratio_is_one(likelihood: Likelihood, case: Case) -> None:
     """Before any update every ratio is 1, however rows are split and views are batched."""
     done = planned(likelihood, case)
-    block = 2 if done.views.layout == "dual_stream" else None
-    policy = ToyDenoiser(case.seed, block, dtype=torch.float64)
+    policy = ToyDenoiser(case.seed, done.rollout.block_size, dtype=torch.float64)
     old = score(policy, done.rollout, done.views, micro_batch=case.among("old", (1, 3, 64)))
     rows = case.order("minibatch", len(done.rollout.tokens_BL))[: 1 + case.size]
     part = done.rows(rows)
@@ -284,96 +282,3 @@ def first_ratio_is_one(likelihood: Likelihood, case: Case) -> None:
     after = likelihood.pool(new.logprob_BKL, part.views, part.rollout, advantage_BU)
     ratio_BU = (after.ratio_BU - before.ratio_BU).exp()
     same(ratio_BU, torch.ones_like(ratio_BU), "first ratio", 2e-6)
-
-
-def _scores_a_trajectory(likelihood: Likelihood) -> str | None:
-    return None if likelihood.uses_steps else "it does not follow the sampler's steps"
-
-
-@law("likelihood", _scores_a_trajectory)
-def each_slot_once(likelihood: Likelihood, case: Case) -> None:
-    """If spans cover all steps, each valid committed slot is scored in one view, others in none."""
-    rollout = some_rollout(likelihood, case)
-    single = case.truth("single steps")
-    steps = inputs.every_step(rollout) if single else trajectories.spans(rollout, case)
-    done = plan(likelihood, rollout, steps, case)
-    count_BL = done.views.score_BKL.sum(1)
-    committed_BL = rollout.reveal_BL >= 0
-    valid_BL = committed_BL & rollout.valid_BL
-    require((count_BL[valid_BL] == 1).all(), f"times each slot is scored: {count_BL.tolist()}")
-    require((count_BL <= committed_BL).all(), "a slot no step committed, or one twice, is scored")
-
-
-@law("likelihood", _scores_a_trajectory)
-def equals_enumeration(likelihood: Likelihood, case: Case) -> None:
-    """Over all steps of a random order, the units add up to the trajectory's exact log-prob."""
-    counts = case.among("counts", ((1, 1, 1), (2, 1), (1, 0, 2), (3,)))
-    policy = toy.TableDenoiser(seed=case.seed)
-    rollout = toy.trajectories(counts)
-    rollout = stored(likelihood, rollout, case, remask=False, words=1)
-    done = plan(at_temperature_one(likelihood), rollout, inputs.every_step(rollout), case)
-    found = _pooled(likelihood, policy, done)
-    total_B = torch.where(done.views.live_BU, found, 0).sum(1)
-    same(total_B, toy.chain_logprob(policy, rollout), f"log-prob of steps {counts}", 1e-6)
-
-
-@law("likelihood", _scores_a_trajectory)
-def parents_share_a_state(likelihood: Likelihood, case: Case) -> None:
-    """Units with one parent start from one state: the same is hidden, the same is shown."""
-    rollout = trajectories.with_shared_steps(inputs.rollout(case), case)
-    rollout = stored(likelihood, rollout, case, remask=False)
-    done = plan(likelihood, rollout, trajectories.spans(rollout, case), case)
-    parent_BU, live_BU = done.views.parent_BU, done.views.live_BU
-    if parent_BU is None:
-        return
-    shown_BKL = done.views.shown_BKL
-    if shown_BKL is None:
-        shown_BKL = rollout.tokens_BL.unsqueeze(1).expand(done.views.hide_BKL.shape)
-    state_BKL = shown_BKL.masked_fill(done.views.hide_BKL, -1)
-    state_BKL = state_BKL.masked_fill(~rollout.answer_BL.unsqueeze(1), 0)
-    b, u = live_BU.nonzero(as_tuple=True)
-    state = state_BKL[b, Units.of(done.views, rollout).row_BU[b, u]]
-    state = torch.cat([rollout.group_B[b].unsqueeze(1), state], 1)
-    for number in parent_BU[b, u].unique():
-        states = state[parent_BU[b, u] == number].unique(dim=0)
-        require(len(states) == 1, f"units of parent {int(number)} start from different states")
-
-
-def _estimates_an_answer(likelihood: Likelihood) -> str | None:
-    if likelihood.uses_steps:
-        return "it scores the sampler's own steps, not the answer under random masks"
-    case = Case(0)
-    if plan(likelihood, inputs.rollout(case), None, case).views.layout != "full":
-        return "its views have blocks, which the enumerable policy has not"
-    return None
-
-
-@law("likelihood", _estimates_an_answer)
-def unbiased(likelihood: Likelihood, case: Case) -> None:
-    """The mean over all masks is the exact ELBO of the answer."""
-    policy = toy.TableDenoiser(seed=case.seed, scale=1.5)
-    tokens_N = case.integers("answer", 0, 1, 3)
-    rollout = toy.answered(tokens_N, 200 + 100 * case.size)
-    done = plan(at_temperature_one(likelihood), rollout, None, case)
-    found = torch.where(done.views.live_BU, _pooled(likelihood, policy, done), 0)
-    total_B = found.sum(1)
-    if likelihood.unit == "view":
-        total_B = total_B / found.shape[1]
-    _mean_is(total_B, toy.elbo(policy, tokens_N).item(), f"log-prob of {tokens_N.tolist()}")
-
-
-def _pooled(likelihood: Likelihood, policy: toy.TableDenoiser, done: Planned) -> Tensor:
-    logprob_BKL = toy.logprobs(policy, done.rollout, done.views)
-    return likelihood.pool(logprob_BKL, done.views, done.rollout, done.ones_BU()).score_BU.detach()
-
-
-def _mean_is(sample: Tensor, expected: float, what: str) -> None:
-    """Refute the law if the mean of independent draws is 5 standard errors from what it must be."""
-    if len(sample) < 2:
-        return  # no spread to judge it by
-    error = 5 * float(sample.std()) / len(sample) ** 0.5 + 1e-5
-    mean = float(sample.mean())
-    require(
-        abs(mean - expected) <= error,
-        f"{what}: mean {mean:.6g} over {len(sample)} draws, expected {expected:.6g} +- {error:.2g}",
-    )

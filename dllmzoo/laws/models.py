@@ -97,6 +97,33 @@ def later_blocks_do_not_reach_earlier_ones(model: Model, case: Case) -> None:
     require(gap_L[start] > 0, "the token's own block does not change")
 
 
+@law("model", _by_blocks)
+def one_pass_over_two_streams_is_a_pass_for_each_block(model: Model, case: Case) -> None:
+    """A noised block reads the clean blocks before it, and itself: no other block of any stream."""
+    size, words = model.block_size, _words(case, 2, 2 * model.block_size + case.size, model)
+    noised = words.masked_fill(case.uniform("noise", *words.shape) < 0.5, model.mask_id)
+    both = _logits(model, words, target_ids=noised)
+    for start in range(0, words.shape[1], size):
+        block = slice(start, start + size)
+        alone = _logits(model, torch.cat([words[:, :start], noised[:, block]], 1))[:, block]
+        same(both[:, block], alone, f"logits of the noised block at {start}", 2e-4)
+
+
+@law("model", _by_blocks)
+def cached_blocks_are_the_whole_row(model: Model, case: Case) -> None:
+    """Blocks read one by one against a cache have the logits that they have in the whole row."""
+    size, words = model.block_size, _words(case, 2, 2 * model.block_size + case.size, model)
+    whole, place = _logits(model, words), torch.arange(words.shape[1]).expand(words.shape)
+    cache = model.new_cache(words.shape[1])
+    for start in range(0, words.shape[1], size):
+        block = slice(start, start + size)
+        options = {"position_ids": place[:, block], "cache": cache}
+        masks = torch.full_like(words[:, block], model.mask_id)
+        _logits(model, masks, **options)  # is not stored, so changes nothing
+        found = _logits(model, words[:, block], store=True, **options)
+        same(found, whole[:, block], f"logits of the block at {start}", 2e-4)
+
+
 @law("model")
 def batch_and_padding_invariant(model: Model, case: Case) -> None:
     """A row's logits do not depend on its neighbours or on padding at either side."""

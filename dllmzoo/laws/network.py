@@ -49,6 +49,11 @@ class ToyDenoiser(nn.Module):
         self.query, self.key = weight(width, width), weight(width, width)
         self.value, self.head = weight(width, width), weight(width, VOCABULARY)
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights."""
+        return self.head.dtype
+
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, *,
         target_ids: Tensor | None = None, context: str = "block_causal",

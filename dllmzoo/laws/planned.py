@@ -54,16 +54,36 @@ def planned(likelihood: Likelihood, case: Case, pass_: int = 0) -> Planned:
 
 
 def some_rollout(likelihood: Likelihood, case: Case) -> Rollout:
-    """A random rollout of any kind, with stored drafts if the likelihood needs them."""
-    drafts = getattr(likelihood, "needs_drafts", False)
-    return trajectories.varied(case, complete=case.truth("complete"), drafts=drafts)
+    """A random rollout of any kind, with stored drafts or blocks if the likelihood needs them."""
+    drafts, blocks = getattr(likelihood, "needs_drafts", False), needs_blocks(likelihood)
+    complete = case.truth("complete")
+    return trajectories.varied(case, complete=complete, drafts=drafts, in_order=blocks)
 
 
-def stored(
+def suited_plain(likelihood: Likelihood, case: Case) -> Rollout:
+    """A plain rollout, written block after block if the likelihood needs blocks."""
+    source = inputs.rollout(case)
+    if not needs_blocks(likelihood):
+        return source
+    return trajectories.by_blocks(source, trajectories.some_block_size(case))
+
+
+def needs_blocks(likelihood: Likelihood) -> bool:
+    """Whether the likelihood reads the blocks of the network's attention."""
+    return bool(getattr(likelihood, "needs_blocks", False))
+
+
+def suited(
     likelihood: Likelihood, source: Rollout, case: Case, *, remask: bool = True,
     words: int = trajectories.WORDS,
 ) -> Rollout:  # fmt: skip
-    """The rollout with stored drafts if the likelihood needs them, else in every other case."""
+    """The rollout as the likelihood needs it: with blocks, one written after the other.
+
+    With stored drafts if it needs them, else in every other case.
+    """
+    if needs_blocks(likelihood):
+        size = source.block_size or trajectories.some_block_size(case)
+        source, remask = trajectories.by_blocks(source, size), False
     if not (getattr(likelihood, "needs_drafts", False) or case.truth("stored")):
         return source
     return trajectories.with_stored_states(source, case, remask=remask, words=words)
@@ -121,5 +141,17 @@ def many_rows(likelihood: Likelihood, case: Case, rows: int) -> Planned:
     tokens_BN = case.integers("tokens", 0, inputs.END_ID, rows, N)
     reveal_BN = case.integers("reveal", 0, 2, rows, N)
     rollout = inputs.played(tokens_BN, reveal_BN, num_steps=3)
-    rollout = stored(likelihood, rollout, case)
+    rollout = suited(likelihood, rollout, case)
     return plan(likelihood, rollout, inputs.every_step(rollout), case)
+
+
+def mean_is(sample: Tensor, expected: float, what: str) -> None:
+    """Refute the law if the mean of independent draws is 5 standard errors from what it must be."""
+    if len(sample) < 2:
+        return  # no spread to judge it by
+    error = 5 * float(sample.std()) / len(sample) ** 0.5 + 1e-5
+    mean = float(sample.mean())
+    require(
+        abs(mean - expected) <= error,
+        f"{what}: mean {mean:.6g} over {len(sample)} draws, expected {expected:.6g} +- {error:.2g}",
+    )

@@ -20,6 +20,7 @@ from dllmzoo.laws.law import (
     untouched_global_generator,
 )
 from dllmzoo.laws.network import ToyDenoiser, ToyOutput
+from dllmzoo.laws.recomputed import drawn_from, logits_when_committed
 from dllmzoo.laws.settings import choices
 from dllmzoo.records import Prompts, Rollout, take
 
@@ -87,8 +88,9 @@ class Recorder:
 
 
 def policy_for(sampler: Sampler, case: Case) -> ToyDenoiser:
-    """A random network; with blocks if the sampler says that it needs them."""
-    block = 2 if getattr(sampler, "needs_blocks", False) else None
+    """A random network; with blocks, of any size, if the sampler says that it needs them."""
+    needs = getattr(sampler, "needs_blocks", False)
+    block = case.among("block size of the network", (1, 2, 3, 8)) if needs else None
     return ToyDenoiser(case.seed, block, scale=0.7)
 
 
@@ -336,46 +338,13 @@ def records_can_be_recomputed(sampler: Sampler, case: Case) -> None:
         plain = replace(plain, end_rule="none")
     rollout, _, policy = sample(plain, case)
     committed_BL = rollout.reveal_BL >= 0
-    logits_BLV = _logits_when_committed(plain, rollout, policy)
+    logits_BLV = logits_when_committed(plain, rollout, policy)
     entropy_BL = torch.special.entr(logits_BLV.softmax(-1)).sum(-1)
     same(rollout.entropy_BL[committed_BL], entropy_BL[committed_BL], "entropies", 1e-4)
-    drawn_BLV = logits_BLV.clone()
-    drawn_BLV[..., policy.mask_id] = -torch.inf
-    if getattr(plain, "given", None) == "blanks":
-        drawn_BLV[..., list(policy.stop_ids)] = -torch.inf  # the text goes on behind a blank
-    drawn_BLV = drawn_BLV / (getattr(plain, "temperature", 0) or 1.0)
+    drawn_BLV = drawn_from(plain, logits_BLV, policy)
     token_BL1 = rollout.tokens_BL.unsqueeze(2)
     logprob_BL = drawn_BLV.log_softmax(-1).gather(2, token_BL1).squeeze(2)
     same(rollout.logprob_BL[committed_BL], logprob_BL[committed_BL], "log-probs", 2e-4)
-
-
-def _logits_when_committed(sampler: Sampler, rollout: Rollout, policy: ToyDenoiser) -> Tensor:
-    """Logits of each slot in the state before its step, guided as the sampler is; (B, L, V)."""
-    B, T = len(rollout.tokens_BL), rollout.num_steps
-    step_BK = torch.arange(T).expand(B, T)
-    shown_BKL = rollout.draft_before(step_BK)
-    shown_BKL = rollout.tokens_BL.unsqueeze(1) if shown_BKL is None else shown_BKL
-    tokens_BKL = shown_BKL.masked_fill(rollout.hidden_before(step_BK), policy.mask_id)
-    attend_BL = rollout.attend_BL.repeat_interleave(T, 0)
-    L = tokens_BKL.shape[2]
-
-    def run(tokens: Tensor) -> Tensor:
-        if policy.block_size is None:
-            return policy(tokens, attend_BL).logits
-        clean_BL = rollout.tokens_BL.repeat_interleave(T, 0)
-        return policy(clean_BL, attend_BL, target_ids=tokens).logits
-
-    with torch.no_grad():
-        flat = tokens_BKL.flatten(0, 1)
-        logits = run(flat)
-        scale = getattr(sampler, "cfg_scale", 0)
-        if scale > 0:
-            prompt_BL = attend_BL.clone()
-            prompt_BL[:, -sampler.answer_length :] = False
-            blind = run(flat.masked_fill(prompt_BL, policy.mask_id))
-            logits = blind + (scale + 1) * (logits - blind)
-    step_B1LV = rollout.reveal_BL.clamp(min=0).view(B, 1, L, 1).expand(B, 1, L, logits.shape[-1])
-    return logits.view(B, T, L, -1).gather(1, step_B1LV).squeeze(1)
 
 
 def _alike(found: Rollout, expected: Rollout, what: str, skip: int = 0) -> None:

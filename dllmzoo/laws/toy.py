@@ -9,13 +9,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from dllmzoo.laws.inputs import played
 from dllmzoo.laws.network import ToyOutput
-from dllmzoo.records import Key, Prompts, Rollout, Views
+from dllmzoo.records import Key, Prompts, Rollout, Views, take
 
 NEVER = -1e4
 """Logit of the mask token: exp underflows to 0 exactly, and 0 times it is 0, not nan."""
@@ -117,17 +119,41 @@ def guesses(policy: TableDenoiser, source: Rollout) -> Tensor:
     return torch.where(hide_BKL, best, tokens_BKL)[..., -n:]
 
 
-def chain_logprob(policy: TableDenoiser, source: Rollout) -> Tensor:
-    """Log of the probability of each row's tokens given its order, (B,), from the table alone."""
-    n = policy.slots
-    tokens_BN, reveal_BN = source.tokens_BL[:, -n:], source.reveal_BL[:, -n:]
-    total_B = torch.zeros(len(tokens_BN), dtype=policy.table.dtype)
+def chain_logprob(policy: Any, source: Rollout, *, context: str | None = None) -> Tensor:
+    """Log of the probability of each row's tokens given its order, (B,), one pass a step.
+
+    Args:
+        policy: any that has its logits in the precision that is wanted.
+        source: what was committed when; slots never committed count nothing.
+        context: None = every state is the policy's only input; else it is a noised stream behind
+            the clean answer, with this attention in the clean one.
+    """
+    tokens_BL, attend_BL = source.tokens_BL, source.attend_BL
+    total_B = torch.zeros(())
     for step in range(source.num_steps):
-        state_BN = torch.where(reveal_BN >= step, policy.mask_id, tokens_BN)
-        logprob_BNV = policy(state_BN).logits.log_softmax(-1)
-        logprob_BN = logprob_BNV.gather(2, tokens_BN.unsqueeze(2)).squeeze(2)
-        total_B = total_B + torch.where(reveal_BN == step, logprob_BN, 0).sum(1)
+        hidden_BL = source.hidden_before(torch.full((len(tokens_BL), 1), step))[:, 0]
+        state_BL = tokens_BL.masked_fill(hidden_BL, policy.mask_id)
+        if context is None:
+            logits_BLV = policy(state_BL, attend_BL).logits
+        else:
+            logits_BLV = policy(tokens_BL, attend_BL, target_ids=state_BL, context=context).logits
+        logprob_BL = logits_BLV.log_softmax(-1).gather(2, tokens_BL.unsqueeze(2)).squeeze(2)
+        total_B = total_B + torch.where(source.reveal_BL == step, logprob_BL, 0).sum(1)
     return total_B
+
+
+def block_orders(source: Rollout) -> Rollout:
+    """The first row once for each way to write its slots one by one, block after block."""
+    slot_N = source.answer_BL[0].nonzero()[:, 0]
+    block_N = source.block_BL[0, slot_N]
+    inside = [slot_N[block_N == b].tolist() for b in block_N.unique()]
+    every = [list(itertools.permutations(slots)) for slots in inside]
+    orders = [list(itertools.chain(*chosen)) for chosen in itertools.product(*every)]
+    rows = take(source, torch.zeros(len(orders), dtype=torch.long))
+    reveal_BL = torch.full_like(rows.reveal_BL, -1)
+    step_N = torch.arange(len(slot_N)).expand(len(orders), -1)
+    reveal_BL = reveal_BL.scatter(1, torch.tensor(orders), step_N)
+    return replace(rows, reveal_BL=reveal_BL, num_steps=len(slot_N))
 
 
 def order_prob(counts: Sequence[int]) -> float:

@@ -1,4 +1,4 @@
-"""Random rollouts that hold more than a plain one: stored states, shared steps, given slots."""
+"""Random rollouts with more than a plain one: stored states, shared steps, given slots, blocks."""
 
 from __future__ import annotations
 
@@ -16,23 +16,61 @@ WORDS = END_ID - 1
 """The largest id that is a word."""
 
 
-def varied(case: Case, *, complete: bool = True, drafts: bool = False) -> Rollout:
+def varied(
+    case: Case, *, complete: bool = True, drafts: bool = False, in_order: bool = False
+) -> Rollout:
     """A plain rollout, or one with stored states, with shared steps or with given slots.
+
+    Some come from a network with blocks, which their steps need not follow.
 
     Args:
         case: where the numbers come from.
         complete: False may leave slots of the tail uncommitted.
         drafts: states and drafts are stored, whatever else the rollout holds.
+        in_order: the network has blocks, and each was finished before the next was begun.
     """
     source = inputs.rollout(case, complete=complete)
+    if in_order:
+        source = by_blocks(source, some_block_size(case))
+    elif case.truth("blocks"):
+        source = replace(source, block_size=some_block_size(case))
     kind = case.among("kind of rollout", ("plain", "stored", "shared", "given"))
     if kind == "given":
         source = with_given_slots(source, case)
     if kind == "shared":
         source = with_shared_steps(source, case)
+        source = by_blocks(source, source.block_size) if in_order else source
     if drafts or kind == "stored":
-        return with_stored_states(source, case, remask=kind != "shared")
+        return with_stored_states(source, case, remask=kind != "shared" and not in_order)
     return source
+
+
+def some_block_size(case: Case) -> int:
+    """Tokens of a block, 1 to 4."""
+    return case.integer("block size", 1, 4)
+
+
+def by_blocks(source: Rollout, block_size: int | None) -> Rollout:
+    """The same rollout written block after block, as a sampler of block models does.
+
+    Steps are counted from 0 without gaps in each row, each commits slots of one block, and their
+    number is that of the answer's slots.
+    """
+    source = replace(source, block_size=block_size)
+    N, T = source.sampler.answer_length, source.num_steps
+    step_BL, block_BL = source.reveal_BL, source.block_BL
+    order_BL = torch.where(step_BL >= 0, block_BL * T + step_BL, -1)
+    reveal_BL = torch.full_like(step_BL, -1)
+    for b, order_L in enumerate(order_BL):
+        committed_L = order_L >= 0
+        reveal_BL[b, committed_L] = order_L[committed_L].unique(return_inverse=True)[1]
+    at_BL, committed_BL = reveal_BL.clamp(min=0), reveal_BL >= 0
+    zero_BT = torch.zeros(len(step_BL), N)
+    total_BT = zero_BT.scatter_add(1, at_BL, source.entropy_BL * committed_BL)
+    count_BT = zero_BT.scatter_add(1, at_BL, committed_BL.float())
+    return replace(
+        source, reveal_BL=reveal_BL, num_steps=N, block_entropy_BT=total_BT / count_BT.clamp(min=1)
+    )
 
 
 def with_stored_states(

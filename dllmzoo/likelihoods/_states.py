@@ -30,7 +30,7 @@ def state_views(
         column_BU=column_BK,
         temperature=temperature,
         shown_BKL=rollout.draft_before(steps.start_BK),
-        parent_BU=parents(rollout, steps),
+        parent_BU=parents(rollout, steps.start_BK),
     )
 
 
@@ -50,8 +50,8 @@ def slot_units(views: Views, steps: Steps) -> Views:
     )
 
 
-def parents(rollout: Rollout, steps: Steps) -> Tensor | None:
-    """Number of the state before each chosen step, (B, K); None where no state is shared.
+def parents(rollout: Rollout, start_BK: Tensor) -> Tensor | None:
+    """Number of the state before each of the steps, (B, K); None where no state is shared.
 
     Made of the prompt, the step and the branch that led to the state: rows that shared the step
     before, and so all steps before it, have one number. The first state belongs to all samples of
@@ -59,7 +59,6 @@ def parents(rollout: Rollout, steps: Steps) -> Tensor | None:
     """
     if rollout.branch_BT is None:
         return None
-    start_BK = steps.start_BK
     led_BK = rollout.branch_BT.gather(1, (start_BK - 1).clamp(min=0)) + 1
     led_BK = torch.where(start_BK > 0, led_BK, 0)
     group_B1 = rollout.group_B.unsqueeze(1)

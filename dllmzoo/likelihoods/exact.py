@@ -1,16 +1,15 @@
 """The oracle: an answer's exact ELBO or log-likelihood, from every mask there is."""
 
-import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
 from dllmzoo.errors import UsageError
-from dllmzoo.likelihoods._plan import after_end, precise, sequence_views
+from dllmzoo.likelihoods._plan import after_end, sequence_views
 from dllmzoo.likelihoods._pool import linear_pool
+from dllmzoo.likelihoods._subsets import holds, log_likelihood, share_of_orders, subset_codes
 from dllmzoo.protocols import Unit
 from dllmzoo.records import Estimate, Key, Rollout, Steps, Views
 from dllmzoo.zoo import LIKELIHOODS
@@ -79,16 +78,16 @@ class Exact:
                 f"use a shorter sampler.answer_length, or likelihood elbo"
             )
         bits = min(rollout.canvas, self.max_tokens)
-        code_K = torch.arange(1, 2**bits, device=length_B.device)
+        code_K = subset_codes(bits, length_B.device)
         rank_BL = (rollout.valid_BL.long().cumsum(1) - 1).clamp(0, max(bits - 1, 0))
         own_BK1 = (code_K < 2 ** length_B.unsqueeze(1)).unsqueeze(2)
-        inside_BKL = (code_K[:, None] >> rank_BL.unsqueeze(1)) & 1 == 1
+        inside_BKL = holds(code_K.unsqueeze(1), rank_BL.unsqueeze(1))
         score_BKL = inside_BKL & rollout.valid_BL.unsqueeze(1) & own_BK1
         size_BK = score_BKL.sum(2)
         return sequence_views(
             score_BKL | after_end(rollout).unsqueeze(1),
             score_BKL,
-            _share_of_orders(size_BK, length_B).unsqueeze(2),
+            share_of_orders(size_BK, length_B.unsqueeze(1)).unsqueeze(2),
             length_B,
             self.temperature or rollout.temperature,
         )
@@ -103,36 +102,10 @@ class Exact:
         return Estimate(score_BU=total_BU, ratio_BU=total_BU)
 
 
-def _share_of_orders(size_BK: Tensor, length_B: Tensor) -> Tensor:
-    """1 / (k binomial(n, k)) for hidden sets of k of n slots, (B, K); 0 for empty ones."""
-    dtype = precise(length_B.device)
-    n, k = length_B.to(dtype).unsqueeze(1), size_BK.to(dtype).clamp(min=1)
-    log_choices_BK = (n + 1).lgamma() - (k + 1).lgamma() - (n - k + 1).clamp(min=1).lgamma()
-    return torch.where(size_BK > 0, (-log_choices_BK).exp() / k, 0)
-
-
 def _log_likelihood(logprob_BKL: Tensor, rollout: Rollout) -> Tensor:
-    """Log of the mean over all orders of the chain's probability, (B, 1).
-
-    Sets are handled level by level, a level being all sets of one size in the order of their
-    codes; a row of n tokens ends at the first set of level n, the one of its own n slots.
-    """
-    B, K, _ = logprob_BKL.shape
+    """The log-likelihood of each row under a random order of its valid slots, (B, 1)."""
+    K = logprob_BKL.shape[1]
     bits = (K + 1).bit_length() - 1
     place_BN = (~rollout.valid_BL).long().argsort(dim=1, stable=True)[:, :bits]
     logprob_BKN = logprob_BKL.gather(2, place_BN.unsqueeze(1).expand(-1, K, -1))
-    code_K = torch.arange(1, K + 1, device=logprob_BKL.device)
-    bit_KN = code_K.unsqueeze(1) >> torch.arange(bits, device=code_K.device) & 1 == 1
-    size_K = bit_KN.sum(1)
-
-    before = code_K.new_zeros(1)  # the codes of the level below; level 0 is the empty set
-    value = logprob_BKL.new_zeros(B, 1)
-    whole = [value[:, 0]]
-    for size in range(1, bits + 1):
-        sets = (size_K == size).nonzero()[:, 0]
-        codes, slots = code_K[sets], bit_KN[sets].nonzero()[:, 1].view(-1, size)
-        rest = torch.searchsorted(before, codes.unsqueeze(1) - (1 << slots))
-        token = logprob_BKN[:, sets].gather(2, slots.expand(B, -1, -1))
-        value = (token + value[:, rest]).logsumexp(2) - math.log(size)
-        before, whole = codes, [*whole, value[:, 0]]
-    return torch.stack(whole, 1).gather(1, rollout.length_B.unsqueeze(1))
+    return log_likelihood(logprob_BKN, rollout.length_B).unsqueeze(1)

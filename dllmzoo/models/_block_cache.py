@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from dllmzoo.errors import UsageError
 from dllmzoo.models._staircase import Tokens
 
 
@@ -23,18 +24,32 @@ class BlockCache:
         self.capacity = capacity
         self.used = 0
         self._tokens: Tokens | None = None
+        self._new: Tokens | None = None
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
 
     def extend(self, tokens: Tokens) -> Tokens:
-        """What stands in the store and behind it the new tokens, as keys of a mask."""
-        room = self.used + tokens.block.shape[1]
+        """What stands in the store and behind it the new tokens, as keys of a mask.
+
+        Raises:
+            UsageError: there is no room for them.
+        """
+        room = self.used + tokens.length
         if room > self.capacity:
-            raise ValueError(f"the cache holds {self.capacity} tokens, {room} are needed")
+            raise UsageError(
+                f"the cache holds {self.capacity} tokens a row and {room} are needed; make it with "
+                f"new_cache({room}) or more"
+            )
         self._new = tokens
         return tokens if self._tokens is None else self._tokens.join(tokens)
 
     def read(self, layer: int, k_BHLE: Tensor, v_BHLE: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of a layer, stored ones first; the given ones are appended."""
+        """Keys and values of a layer, stored ones first; the given ones are appended.
+
+        Raises:
+            UsageError: a gradient would have to flow through the store.
+        """
+        if k_BHLE.requires_grad or v_BHLE.requires_grad:
+            raise UsageError("a cache is read without gradient; call the model in torch.no_grad()")
         if layer not in self._layers:
             B, H, _, E = k_BHLE.shape
             empty = k_BHLE.new_empty(B, H, self.capacity, E)
@@ -46,10 +61,17 @@ class BlockCache:
             found.append(buffer[:, :, :end])
         return found[0], found[1]
 
+    def stored(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys (normalised and rotated) and values that a layer holds, (B, H, used, E) each."""
+        k_BHLE, v_BHLE = (each[:, :, : self.used] for each in self._layers[layer])
+        return k_BHLE, v_BHLE
+
     def keep(self) -> None:
         """Store the tokens of the last forward."""
-        self._tokens = self._new if self._tokens is None else self._tokens.join(self._new)
-        self.used += self._new.block.shape[1]
+        if self._new is not None:
+            self._tokens = self._new if self._tokens is None else self._tokens.join(self._new)
+            self.used = self._tokens.length
+            self._new = None
 
     def take(self, row_B: Tensor) -> BlockCache:
         """The cache of some rows."""

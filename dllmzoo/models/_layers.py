@@ -9,7 +9,10 @@ from torch import Tensor, nn
 
 
 class RMSNorm(nn.Module):
-    """Root-mean-square norm: float32 inside, back to the input's dtype, then times the weight."""
+    """Root-mean-square norm: float32 inside, back to the input's dtype, then times the weight.
+
+    A float64 input stays float64 throughout.
+    """
 
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
@@ -18,7 +21,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise the last axis."""
-        full = x.float()
+        full = _full(x)
         square = torch.linalg.vecdot(full, full).unsqueeze(-1) / x.shape[-1]
         return (full * torch.rsqrt(square + self.eps)).to(x.dtype) * self.weight
 
@@ -43,17 +46,21 @@ class _Rotate(torch.autograd.Function):
 
 
 def rotate(x_BHLE: Tensor, angles: tuple[Tensor, Tensor], full_precision: bool = True) -> Tensor:
-    """Rotary embedding of queries or keys: float32 inside, back to the input's dtype.
+    """Rotary embedding of queries or keys: float32 (or float64) inside, back to the input's dtype.
 
     Args:
         x_BHLE: queries or keys.
         angles: cos and sin of `rotary_angles`, broadcastable to (B, H, L, E/2).
         full_precision: False rotates in the dtype of `x_BHLE`.
     """
-    cos, sin = angles
-    if not full_precision:
-        return _Rotate.apply(x_BHLE, cos.to(x_BHLE.dtype), sin.to(x_BHLE.dtype))  # type: ignore
-    return _Rotate.apply(x_BHLE.float(), cos, sin).to(x_BHLE.dtype)  # type: ignore
+    turned = _full(x_BHLE) if full_precision else x_BHLE
+    cos, sin = (angle.to(turned.dtype) for angle in angles)
+    return _Rotate.apply(turned, cos, sin).to(x_BHLE.dtype)  # type: ignore
+
+
+def _full(x: Tensor) -> Tensor:
+    """The input in float32, or in float64 if it is."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def rotary_angles(position_BL: Tensor, head_width: int, theta: float) -> tuple[Tensor, Tensor]:

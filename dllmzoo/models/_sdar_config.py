@@ -26,7 +26,7 @@ ABSENT = ("rope_scaling", "rope_parameters")
 
 COUNTS = (
     "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
-    "num_key_value_heads", "head_dim", "vocab_size", "max_position_embeddings", "block_size",
+    "num_key_value_heads", "head_dim", "vocab_size", "max_position_embeddings",
 )  # fmt: skip
 
 NEEDED = (
@@ -72,6 +72,7 @@ class SdarConfig(PreTrainedConfig):
     """
 
     model_type = "sdar"
+    attribute_map = {"max_sequence_length": "max_position_embeddings"}  # noqa: RUF012
     fixed_fields: ClassVar[tuple[str, ...]] = tuple(FIXED)
 
     def __init__(
@@ -132,17 +133,14 @@ class SdarConfig(PreTrainedConfig):
             said = ", ".join(f"{name} {value}" for name, value in absent.items())
             log.info("config.json lacks %s; taken as in the other public copies: %s",
                      " and ".join(absent), said)  # fmt: skip
-        return super().from_dict({**config_dict, **absent}, **kwargs)
+        fields = {**config_dict, **absent}
+        fields.pop("attn_implementation", None)  # of the published program, not of the network
+        return super().from_dict(fields, **kwargs)
 
     @property
     def num_embeddings(self) -> int:
         """V: rows of the embedding, columns of the logits."""
         return self.vocab_size
-
-    @property
-    def max_sequence_length(self) -> int:
-        """Longest sequence in tokens."""
-        return self.max_position_embeddings
 
     @property
     def known_ids(self) -> Mapping[str, int]:
@@ -151,7 +149,7 @@ class SdarConfig(PreTrainedConfig):
 
     def to_diff_dict(self) -> dict[str, Any]:
         """What config.json will hold: the public fields, where the dtype is `torch_dtype`."""
-        found = super().to_diff_dict()
+        found = {**super().to_diff_dict(), "rope_scaling": None}
         dtype = found.pop("dtype", None)
         return found if dtype is None else found | {"torch_dtype": dtype}
 
@@ -172,9 +170,20 @@ class SdarConfig(PreTrainedConfig):
             for name in ("rope_theta", "rms_norm_eps")
             if not isinstance(getattr(self, name), int | float) or getattr(self, name) <= 0
         ]
+        if not isinstance(self.tie_word_embeddings, bool):
+            found.append(
+                f"tie_word_embeddings is {self.tie_word_embeddings!r}, must be true or false"
+            )
+        return [*found, *self.attention_problems()] or self._misfits()
+
+    def attention_problems(self) -> list[str]:
+        """One line each for a `block_size` and an `attention` that cannot be; read at each call."""
+        found = []
+        if not _count(self.block_size):
+            found.append(f"block_size is {self.block_size!r}, must be a whole number >= 1")
         if self.attention not in ("block_causal", "full"):
             found.append(f"attention is {self.attention!r}, must be 'block_causal' or 'full'")
-        return found or self._misfits()
+        return found
 
     def _misfits(self) -> list[str]:
         """Fields that do not fit each other."""

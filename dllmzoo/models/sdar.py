@@ -1,6 +1,6 @@
 """SDAR: a block-causal transformer of the Qwen3 kind that reads the public checkpoints."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -12,12 +12,16 @@ from transformers.modeling_outputs import MaskedLMOutput
 
 from dllmzoo.errors import ModelError
 from dllmzoo.models._block_cache import BlockCache
-from dllmzoo.models._layers import RMSNorm, Slots, rotary_angles, rotate
+from dllmzoo.models._layers import RMSNorm, Slots, positions, rotary_angles, rotate
 from dllmzoo.models._pretrained import ZooModel, attend_of, wanted_slots
 from dllmzoo.models._sdar_config import SdarConfig
-from dllmzoo.models._staircase import Context, Tokens, may_attend
-from dllmzoo.models._streams import Part, Streams, of_slots, token_positions, two_streams
+from dllmzoo.models._staircase import Context, Tokens, token_positions
+from dllmzoo.models._streams import Streams, two_streams
+from dllmzoo.models._tiles import Part, attend
 from dllmzoo.zoo import MODELS
+
+IMPLEMENTATIONS = ("sdpa", "flex_attention")
+"""What `attn_implementation` may be; both give the same numbers."""
 
 END_OF_TURN = {151936: 151645}
 """Vocabulary size -> id of the public tokenizer's end-of-turn token."""
@@ -50,12 +54,9 @@ class SdarAttention(nn.Module):
         k_BHLE = rotate(self.k_norm(self._heads(self.k_proj(h_BLD))).transpose(1, 2), angles)
         return k_BHLE, self._heads(self.v_proj(h_BLD)).transpose(1, 2)
 
-    def mix(self, q: Tensor, k_BHLE: Tensor, v_BHLE: Tensor, mask: Tensor | None) -> Tensor:
+    def mix(self, q: Tensor, k_BHLE: Tensor, v_BHLE: Tensor, parts: tuple[Part, ...]) -> Tensor:
         """(B, Q, H*E): what the queries read, heads side by side."""
-        mixed = F.scaled_dot_product_attention(
-            q, k_BHLE, v_BHLE, attn_mask=mask, enable_gqa=self.grouped
-        )
-        return mixed.transpose(1, 2).flatten(2)
+        return attend(q, k_BHLE, v_BHLE, parts, self.grouped).transpose(1, 2).flatten(2)
 
     def _heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (-1, self.head_width))
@@ -90,7 +91,7 @@ class SdarLayer(GradientCheckpointingLayer):
         self,
         x_BLD: Tensor,
         angles: tuple[Tensor, Tensor],
-        parts: Sequence[Part],
+        parts: tuple[Part, ...],
         cache: BlockCache | None = None,
         slots: Slots | None = None,
         slot_angles: tuple[Tensor, Tensor] | None = None,
@@ -100,7 +101,7 @@ class SdarLayer(GradientCheckpointingLayer):
         Args:
             x_BLD: input, both streams after each other.
             angles: cos and sin of every position.
-            parts: which queries read which keys; with `slots` one part, those of the slots.
+            parts: which queries read which keys.
             cache: keys and values before the input's own.
             slots: queries that are wanted; None = all.
             slot_angles: cos and sin of the packed slots, (B, 1, M, E/2).
@@ -110,20 +111,12 @@ class SdarLayer(GradientCheckpointingLayer):
         if cache is not None:
             k_BHLE, v_BHLE = cache.read(attention.layer, k_BHLE, v_BHLE)
         if slots is None or slot_angles is None:
-            q_BHLE, x = attention.queries(h_BLD, angles), x_BLD
-            mixed = [
-                attention.mix(
-                    q_BHLE[:, :, part.start : part.stop], k_BHLE[:, :, : part.keys],
-                    v_BHLE[:, :, : part.keys], part.mask,
-                )
-                for part in parts
-            ]  # fmt: skip
-            read = mixed[0] if len(mixed) == 1 else torch.cat(mixed, 1)
+            x, q = x_BLD, attention.queries(h_BLD, angles)
         else:
             x = slots.take(x_BLD)
             q = attention.queries(slots.pack(slots.take(h_BLD)), slot_angles)
-            read = slots.unpack(attention.mix(q, k_BHLE, v_BHLE, parts[0].mask))
-        x = x + attention.o_proj(read)
+        read = attention.mix(q, k_BHLE, v_BHLE, parts)
+        x = x + attention.o_proj(read if slots is None else slots.unpack(read))
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
@@ -145,7 +138,7 @@ def _in_layers(*names: str) -> str:
 
 
 @MODELS.register("sdar")
-class SdarForCausalLM(ZooModel):
+class SDARForCausalLM(ZooModel):
     """SDAR (1.7B to 8B and any other size): attention in blocks, causal between them.
 
     Reads and writes the public format: config.json field names, tensor names, sharded or not,
@@ -165,6 +158,7 @@ class SdarForCausalLM(ZooModel):
     supports_gradient_checkpointing = True
     _supports_sdpa = True
     _supports_flex_attn = True
+    _can_set_attn_implementation_cached_value = True
     _no_split_modules = ["SdarLayer"]  # noqa: RUF012
     _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}  # noqa: RUF012
 
@@ -179,6 +173,7 @@ class SdarForCausalLM(ZooModel):
 
     def __init__(self, config: SdarConfig) -> None:
         super().__init__(config)
+        self._check_implementation()
         with self.without_global_randomness():
             self.model = SdarModel(config)
             self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
@@ -187,6 +182,8 @@ class SdarForCausalLM(ZooModel):
     @property
     def block_size(self) -> int | None:
         """Tokens of a block, from the config at each call; None with full attention."""
+        if problems := self.config.attention_problems():
+            raise ModelError("the SDAR config was changed: " + "; ".join(problems))
         return self.config.block_size if self.config.attention == "block_causal" else None
 
     @property
@@ -257,28 +254,36 @@ class SdarForCausalLM(ZooModel):
         Returns:
             `.logits`: (B, L, V), or (S, V) row by row; position i predicts token i.
         """
-        attend_BL = attend_of(attention_mask, input_ids)
         streams = self._streams(
-            input_ids, attend_BL, target_ids, context, logits_at, origin, document_ids,
-            position_ids, cache,
+            input_ids, attend_of(attention_mask, input_ids), target_ids, context, logits_at,
+            origin, document_ids, position_ids, cache,
         )  # fmt: skip
+        out = self.read(streams, cache, output_hidden_states=output_hidden_states)
+        if cache is not None and store:
+            cache.keep()
+        return out
+
+    def read(
+        self, streams: Streams, cache: BlockCache | None = None, *,
+        output_hidden_states: bool = False,
+    ) -> MaskedLMOutput:  # fmt: skip
+        """What `forward` returns, from streams whose masks may be any."""
         x = self.model.embed_tokens(streams.ids)
-        head = self.config.head_dim
-        angles = rotary_angles(streams.position, head, self.config.rope_theta)
+        angles = rotary_angles(
+            streams.tokens.position, self.config.head_dim, self.config.rope_theta
+        )
         *early, last = self.model.layers
         hidden = [x] if output_hidden_states else []
+        parts = streams.parts() if early or streams.wanted is None else ()
         for layer in early:
-            x = layer(x, angles, streams.parts, cache)
+            x = layer(x, angles, parts, cache)
             if output_hidden_states:
                 hidden.append(x)
         if streams.wanted is None:
-            x = last(x, angles, streams.parts, cache)[:, streams.first :]
+            x = last(x, angles, parts, cache)[:, streams.first :]
         else:
             slots = wanted_slots(streams.wanted, streams.ids)
-            part = of_slots(streams, slots)
-            x = last(x, angles, (part,), cache, slots, slots.angles(angles))
-        if cache is not None and store:
-            cache.keep()
+            x = last(x, angles, streams.parts_of(slots), cache, slots, slots.angles(angles))
         x = self.model.norm(x)
         return MaskedLMOutput(
             logits=self.lm_head(x), hidden_states=(*hidden, x) if output_hidden_states else None
@@ -289,28 +294,58 @@ class SdarForCausalLM(ZooModel):
         context: Context, logits_at: Tensor | None, origin: Tensor | int,
         document_ids: Tensor | None, position_ids: Tensor | None, cache: BlockCache | None,
     ) -> Streams:  # fmt: skip
-        real_BL = torch.ones_like(input_ids, dtype=torch.bool) if attend_BL is None else attend_BL
+        self._check_inputs(input_ids, target_ids, logits_at, document_ids, position_ids, cache)
+        flex = self.config._attn_implementation == "flex_attention"
         position_BL = position_ids
         if position_BL is None:
-            position_BL = token_positions(input_ids, attend_BL, document_ids)
+            position_BL = positions(input_ids, attend_BL)
+            if document_ids is not None:
+                position_BL = token_positions(position_BL, document_ids)
+        real_BL = torch.ones_like(position_BL, dtype=torch.bool) if attend_BL is None else attend_BL
         self._check_length(position_BL, real_BL)
-        size = self.config.block_size
-        if self.config.attention == "full":
-            size = self.config.max_position_embeddings + 1  # one block holds everything
-            origin = 0
+        size = self.block_size
+        if size is None:  # one block holds everything
+            size, origin = self.config.max_position_embeddings + 1, 0
         clean = Tokens.clean(position_BL, real_BL, size, origin=origin, document=document_ids)
-        L = input_ids.shape[1]
-        if target_ids is None:
-            keys = clean if cache is None else cache.extend(clean)
-            part = Part(0, L, keys.block.shape[1], may_attend(clean, keys, context))
-            wanted = None if logits_at is None else logits_at.to(input_ids.device).bool()
-            return Streams(input_ids, position_BL, (part,), wanted)
-        if target_ids.shape != input_ids.shape:
+        if target_ids is not None:
+            return two_streams(input_ids, target_ids, clean, context, logits_at, flex)
+        keys = clean
+        if cache is not None:
+            clean = clean.expand(len(input_ids))
+            keys = cache.extend(clean)
+        wanted = None if logits_at is None else logits_at.to(input_ids.device).bool()
+        return Streams(input_ids, clean, keys, context, wanted, flex=flex)
+
+    def _check_inputs(
+        self, input_ids: Tensor, target_ids: Tensor | None, logits_at: Tensor | None,
+        document_ids: Tensor | None, position_ids: Tensor | None, cache: BlockCache | None,
+    ) -> None:  # fmt: skip
+        """Refuse what would run and mean something else."""
+        self._check_implementation()
+        given = {
+            "target_ids": target_ids, "logits_at": logits_at, "document_ids": document_ids,
+            "position_ids": position_ids,
+        }  # fmt: skip
+        for name, value in given.items():
+            if value is not None and value.shape != input_ids.shape:
+                raise ModelError(
+                    f"{name} has shape {tuple(value.shape)}, input_ids {tuple(input_ids.shape)}; "
+                    f"give one number per token"
+                )
+        if cache is None:
+            return
+        if target_ids is not None:
+            raise ModelError("a cache holds finished blocks of one stream: give no target_ids")
+        if cache.used and position_ids is None:
             raise ModelError(
-                f"target_ids has shape {tuple(target_ids.shape)}, input_ids "
-                f"{tuple(input_ids.shape)}; both streams have a slot for each token"
+                "with a cache that holds tokens, position_ids must say where the new ones stand"
             )
-        return two_streams(input_ids, target_ids, clean, context, logits_at)
+
+    def _check_implementation(self) -> None:
+        if (found := self.config._attn_implementation) not in IMPLEMENTATIONS:
+            raise ModelError(
+                f"attn_implementation is {found!r}; sdar has {' and '.join(IMPLEMENTATIONS)}"
+            )
 
     def _check_length(self, position_BL: Tensor, real_BL: Tensor) -> None:
         limit = self.config.max_position_embeddings
@@ -325,4 +360,4 @@ class SdarForCausalLM(ZooModel):
 
 
 AutoConfig.register("sdar", SdarConfig, exist_ok=True)
-AutoModel.register(SdarConfig, SdarForCausalLM, exist_ok=True)
+AutoModel.register(SdarConfig, SDARForCausalLM, exist_ok=True)

@@ -16,6 +16,8 @@ from dllmzoo.recipe.renamed import RENAMED
 
 Path = tuple[str | int, ...]
 
+NETWORK_BLOCKS = "that of the network's attention is model.config.block_size, or in its config.json"
+
 _TYPES = {
     "float_type": "float",
     "int_type": "int",
@@ -85,9 +87,13 @@ def unknown(where: str, path: Path, what: str, known: Collection[str]) -> Proble
         known: its options.
     """
     name, dotted = str(path[-1]), key_path(path)
+    if name == "block_size" and "block_length" not in known:
+        message = f"{name!r} is no option of {what}: blocks are those of the network's attention"
+        return Problem(where, dotted, message, f"leave it out; {NETWORK_BLOCKS}")
     if dotted in RENAMED:
         message = f"{name!r} is called {RENAMED[dotted]} here"
-        return Problem(where, dotted, message, f"write {RENAMED[dotted]}")
+        hint = f"write {RENAMED[dotted]}" + f"; {NETWORK_BLOCKS}" * (name == "block_size")
+        return Problem(where, dotted, message, hint)
     above = dotted.removesuffix(name)
     elsewhere = {
         old.removeprefix(above): new

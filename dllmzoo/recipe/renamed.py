@@ -25,6 +25,7 @@ RENAMED: dict[str, str] = {
     "selector.K": "selector.steps",
     "selector.num_steps": "selector.steps",
     "selector.top_k": "selector.steps",
+    "likelihood.block_size": "likelihood.block_length",
     "likelihood.num_views": "likelihood.views",
     "likelihood.mc_num": "likelihood.views",
     "likelihood.num_mc": "likelihood.views",

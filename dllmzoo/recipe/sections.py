@@ -133,7 +133,7 @@ class Evaluate:
         examples: held-out examples, the first of the task's fixed test list.
         sampler: makes the answers, at temperature 0; null = the sampler of training. A sampler
             that hands out stored answers needs another one here.
-        steps: denoising steps; null = the sampler's own.
+        steps: denoising steps, of a block if the sampler counts them so; null = the sampler's own.
         also_steps: further step counts, each evaluated at the start and the end as
             `eval/steps4/...`.
         batch: rows of one sampler call.
@@ -158,8 +158,12 @@ class Sft:
         completion_only: True never masks the prompt (LLaDA SFT); False masks it like the answer.
         min_mask: smallest mask probability that weights a term by its inverse, in (0, 1].
         schedule: noise schedule, a registered schedule.
+        noise: what has a noise level of its own: each `row`, as LLaDA and the released SDAR
+            training have it, or each `block` of a network that attends in blocks (BD3-LM). `auto`
+            is `block` for such a network, else `row`.
     """
 
     completion_only: bool = True
     min_mask: Annotated[float, Field(gt=0, le=1)] = 0.05
     schedule: Any = "linear"
+    noise: Literal["auto", "row", "block"] = "auto"

@@ -9,10 +9,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from dllmzoo.samplers._filters import likeliest
 from dllmzoo.samplers._noise import Noise, Slots, tempered
 
 EndRule = Literal["none", "logits_inf", "confidence_inf"]
 """How a sampler keeps end tokens from flooding the answer."""
+
+ConfidenceRule = Literal["temperature_one", "before_filters", "after_filters"]
+"""Which probability of its token is the confidence of a candidate."""
 
 ELEMENTS = 2**25
 """Float32 numbers of one chunk of logits: 128 MiB, whatever the vocabulary."""
@@ -36,6 +40,12 @@ class Law:
         mask_id: never drawn.
         stop_ids: the first one is the end-of-text token.
         never: further tokens that are never drawn.
+        top_k: draw from the k likeliest tokens only; 0 = from all. As `top_p` of no meaning to a
+            greedy draw.
+        top_p: draw from the fewest tokens, likeliest first, that hold this probability of what
+            `top_k` leaves; 1 = from all.
+        confidence: probability of the token at temperature 1; at `temperature`, before the filters;
+            or in the law that it was drawn from, after them.
     """
 
     temperature: float
@@ -44,6 +54,9 @@ class Law:
     mask_id: int
     stop_ids: tuple[int, ...]
     never: tuple[int, ...] = ()
+    top_k: int = 0
+    top_p: float = 1.0
+    confidence: ConfidenceRule = "temperature_one"
 
 
 @dataclass(frozen=True)
@@ -54,8 +67,8 @@ class Candidates:
         token_S: int64, never the mask token.
         logprob_S: float32, nats, under the law it was drawn from (temperature 1 if greedy).
         entropy_S: float32, nats, of the softmax at temperature 1.
-        confidence_S: float32, probability of the token at temperature 1; 0 for a stop token
-            under `confidence_inf`.
+        confidence_S: float32, probability of the token, as `Law.confidence` says; 0 for a stop
+            token under `confidence_inf`.
         certainty_S: float32, what slots are ordered by.
     """
 
@@ -105,15 +118,23 @@ def _draw(
     entropy_S = torch.special.entr(prob_SV).sum(-1)
 
     allowed_SV = _without(logits_SV, (law.mask_id, *law.never))
+    drawn_SV = tempered(allowed_SV, law.temperature or 1.0)
     if law.temperature > 0:
+        if law.top_k > 0 or law.top_p < 1:
+            kept_SV = likeliest(drawn_SV, law.top_k, law.top_p)
+            allowed_SV = allowed_SV.masked_fill(~kept_SV, -torch.inf)
+            drawn_SV = drawn_SV.masked_fill(~kept_SV, -torch.inf)
         token_S = noise.token(allowed_SV, law.temperature, at)
     else:
         token_S = allowed_SV.argmax(-1)
-    drawn_SV = tempered(allowed_SV, law.temperature or 1.0)
     logprob_S = at_token(drawn_SV, token_S) - drawn_SV.logsumexp(-1)
 
     if law.end_rule == "confidence_inf":
         prob_SV = _without(logits_SV, law.stop_ids).softmax(-1)
+    if law.confidence == "before_filters":
+        prob_SV = tempered(logits_SV, law.temperature or 1.0).softmax(-1)
+    elif law.confidence == "after_filters":
+        prob_SV = drawn_SV.softmax(-1)
     confidence_S = at_token(prob_SV, token_S)
     return token_S, logprob_S, entropy_S, confidence_S, certainty(prob_SV, token_S, noise, at)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
@@ -38,6 +38,7 @@ class Canvas:
             stored.
         hidden_BTN: what was masked before each step; with `draft_BTN`.
         forwards: model rows run so far.
+        reads: (rows, queries, keys, logits) of each forward, where some are not of whole rows.
     """
 
     tokens_BL: Tensor
@@ -55,6 +56,7 @@ class Canvas:
     draft_BTN: Tensor | None = None
     hidden_BTN: Tensor | None = None
     forwards: int = 0
+    reads: list[tuple[int, int, int, int]] = field(default_factory=list)
 
     @classmethod
     def blank(cls, prompts: Prompts, N: int, T: int, mask_id: int, device: torch.device) -> Canvas:
@@ -147,13 +149,13 @@ class Canvas:
             self.draft_BTN[rows, step] = state_BN.masked_scatter(at_BN, token_S)
 
     def commit(
-        self, rows: Tensor, step: int, at_BN: Tensor, chosen_BN: Tensor, found: Candidates
+        self, rows: Tensor, step: int | Tensor, at_BN: Tensor, chosen_BN: Tensor, found: Candidates
     ) -> None:
         """Write the chosen candidates and what is known about them.
 
         Args:
             rows: rows that ran this step.
-            step: denoising step.
+            step: denoising step, or that of each of the rows.
             at_BN: the slots that have a candidate.
             chosen_BN: the slots to commit, a part of them.
             found: the candidates.
@@ -165,7 +167,8 @@ class Canvas:
             (self.confidence_BN, found.confidence_S),
         ):
             table_BN[rows] = torch.where(chosen_BN, spread_out(value_S, at_BN), table_BN[rows])
-        self.reveal_BN[rows] = self.reveal_BN[rows].masked_fill(chosen_BN, step)
+        step_B1 = torch.as_tensor(step, device=rows.device).reshape(-1, 1)
+        self.reveal_BN[rows] = torch.where(chosen_BN, step_B1, self.reveal_BN[rows])
         self.hidden_BN[rows] = self.hidden_BN[rows] & ~chosen_BN
         entropy_BN = spread_out(found.entropy_S, at_BN)
         self.block_entropy_BT[rows, step] = entropy_BN.sum(1) / at_BN.sum(1)
@@ -184,8 +187,8 @@ class Canvas:
 
     def copy_rows(self, source_B: Tensor) -> None:
         """Make every row what the row of number `source_B` is."""
-        for field in fields(self):
-            table = getattr(self, field.name)
+        for each in fields(self):
+            table = getattr(self, each.name)
             if isinstance(table, Tensor):
                 table[:] = table[source_B]
 
@@ -194,9 +197,7 @@ class Canvas:
         stops = torch.tensor(stop_ids, dtype=torch.int64, device=self.tokens_BL.device)
         return torch.isin(self.answer_BN, stops) & ~self.hidden_BN
 
-    def rollout(
-        self, prompts: Prompts, policy: Policy, num_steps: int, sampler: Any
-    ) -> Rollout:
+    def rollout(self, prompts: Prompts, policy: Policy, num_steps: int, sampler: Any) -> Rollout:
         """The finished record; slots never committed are filled with the end token."""
         stop_ids = policy.stop_ids
         if stop_ids:
@@ -219,6 +220,7 @@ class Canvas:
             num_steps=num_steps,
             sampler=sampler,
             forwards=self.forwards,
+            reads=tuple(self.reads),
             draft_BTN=self.draft_BTN,
             hidden_BTN=self.hidden_BTN,
             block_size=policy.block_size,

@@ -17,18 +17,19 @@ class Slots:
     """Masked answer slots that one forward looks at, flat, ordered by row and then by slot.
 
     Args:
-        step: denoising step.
+        step: denoising step; int64 (S,) where rows stand at different ones.
         row_S: int64, row of the prompts.
         slot_S: int64 in [0, N), position within the answer.
     """
 
-    step: int
+    step: int | Tensor
     row_S: Tensor
     slot_S: Tensor
 
     def part(self, start: int, stop: int) -> Slots:
         """Slots start to stop of the flat order."""
-        return Slots(self.step, self.row_S[start:stop], self.slot_S[start:stop])
+        step = self.step if isinstance(self.step, int) else self.step[start:stop]
+        return Slots(step, self.row_S[start:stop], self.slot_S[start:stop])
 
 
 class Noise(Protocol):

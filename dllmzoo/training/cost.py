@@ -12,18 +12,21 @@ import torch
 
 from dllmzoo import flops
 from dllmzoo.recipe.sections import Model
+from dllmzoo.training.reads import Read
 
 
-def flops_of(config: Any, spec: Model, forwards: Iterable[tuple[int, int, int, bool]]) -> float:
-    """FLOPs of model rows that ran: (rows, length, logits, with backward) each."""
+def flops_of(config: Any, spec: Model, reads: Iterable[Read]) -> float:
+    """FLOPs of what ran."""
     total = 0.0
-    for rows, length, logits, backward in forwards:
-        total += flops.flops_forward(config, rows, length, logits, lora=spec.lora)
-        if backward:
-            total += flops.flops_backward(
-                config, rows, length, logits, lora=spec.lora,
-                checkpointing=spec.gradient_checkpointing,
-            )  # fmt: skip
+    for read in reads:
+        if read.rows == 0:
+            continue
+        shape = (config, read.rows, read.length, read.logits)
+        streams = {"target": read.target, "keys": read.keys, "lora": spec.lora}
+        total += flops.flops_forward(*shape, **streams)
+        if read.backward:
+            checkpointing = spec.gradient_checkpointing
+            total += flops.flops_backward(*shape, **streams, checkpointing=checkpointing)
     return total
 
 

@@ -27,7 +27,7 @@ class Evaluation:
         solved: of each example, whether the primary metric hit.
         texts: the answers.
         examples: what was asked.
-        forwards: model rows that ran.
+        forwards: model rows that ran, the short ones of a cache included.
     """
 
     metrics: dict[str, float | None]
@@ -52,18 +52,23 @@ def evaluator(recipe: Recipe) -> Sampler:
     return sampler
 
 
+def steps_field(sampler: Any) -> str:
+    """The field of a sampler that `evaluate.steps` sets."""
+    return getattr(sampler, "steps_field", "steps")
+
+
 def greedy(sampler: Sampler, steps: int | None = None) -> Sampler:
     """The sampler at temperature 0, with another number of denoising steps if given.
 
-    A number of steps replaces a confidence threshold: evaluation is then static. Drafts are not
-    stored, since nothing reads them.
+    A number of steps replaces a confidence threshold that leaves no room for it: evaluation is then
+    static. Drafts are not stored, since nothing reads them.
     """
     changes: dict[str, Any] = {"temperature": 0.0}
     if getattr(sampler, "record_drafts", False) and not getattr(sampler, "remasks", False):
         changes["record_drafts"] = False
     if steps is not None:
-        changes["steps"] = steps
-        if getattr(sampler, "threshold", None) is not None:
+        changes[name := steps_field(sampler)] = steps
+        if name == "steps" and getattr(sampler, "threshold", None) is not None:
             changes["threshold"] = None
     return replace(sampler, **changes)  # type: ignore[type-var]
 

@@ -22,7 +22,7 @@ def train(
 ) -> Iterator[tuple[int, Meter, Experience]]:
     """Yield each round with its metrics and experience; the caller logs, saves and stops."""
     for round in rounds:
-        meter = Meter(learner.accelerator)
+        meter = Meter(learner.accelerator, budget.micro_batch)
         start = weights(learner) if budget.log_drift else None
         seen = collect(method, budget, learner, meter, seed, round)
         fresh = True  # no optimiser step since the old policy was scored
@@ -52,8 +52,7 @@ def collect(
     with meter.time("rollout"):
         prompts = draw(method, budget, learner, key("prompts"))
         rollout = sample(method.sampler, policy, prompts, key("sample"), budget.rollout_batch)
-    block = getattr(method.sampler, "block_length", None) or rollout.canvas
-    meter.forward(rollout.forwards, rollout.tokens_BL.shape[1], rollout.forwards * block // 2)
+    meter.sampled(rollout, method.sampler)
     with meter.time("reward"):
         texts = learner.codec.texts(answers(rollout.tokens_BL, rollout))
         rewards = method.task.reward(texts, rollout.examples)
@@ -84,13 +83,13 @@ def collect(
         if loss.needs_old or refined:
             old = once(anchors, scorer(policy), first)
         for plan in {id(plan): plan for plan in anchors[: len(old)]}.values():
-            meter.scored(plan)
+            meter.scored(plan, rollout)
         if refined:
             views, old = refine(likelihood, anchors, old)
             anchors = views
         reference = once(anchors, scorer(learner.reference)) if loss.needs_reference else ()
         for plan in {id(plan): plan for plan in anchors}.values():
-            meter.scored(plan, times=int(bool(reference)))
+            meter.scored(plan, rollout, times=int(bool(reference)))
     meter.estimator(likelihood, anchors[0], old[0])
 
     previews, advantage_BA = choice.previews, choice.advantage_BA

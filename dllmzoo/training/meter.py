@@ -13,6 +13,7 @@ from torch import Tensor
 
 from dllmzoo.protocols import Ratio
 from dllmzoo.records import ABSTAIN, ERROR, TIMEOUT, Rewards, Rollout, Steps, Units, Views
+from dllmzoo.training.reads import Read, of_rollout, of_views
 
 OUTCOMES = {"abstained": ABSTAIN, "errors": ERROR, "timeouts": TIMEOUT}
 
@@ -23,10 +24,11 @@ class Meter:
     Every name is documented in docs/metrics.md. All processes must add the same names.
     """
 
-    def __init__(self, accelerator: Any) -> None:
-        """An empty meter."""
+    def __init__(self, accelerator: Any, micro_batch: int | None = None) -> None:
+        """An empty meter; `micro_batch` rows are scored in one forward, None = all."""
         self.accelerator = accelerator
-        self.forwards: list[tuple[int, int, int, bool]] = []
+        self.micro_batch = micro_batch
+        self.forwards: list[Read] = []
         self._sums: dict[str, float] = {}
         self._counts: dict[str, float] = {}
         self._maxima: dict[str, float] = {}
@@ -70,15 +72,21 @@ class Meter:
             vector = self.accelerator.reduce(vector, "sum")
         return dict(zip(values, vector.tolist(), strict=True))
 
-    def forward(self, rows: int, length: int, logits: int, *, backward: bool = False) -> None:
-        """Model rows that ran, for the FLOP count."""
-        self.forwards.append((int(rows), length, int(logits), backward))
+    def sampled(self, rollout: Rollout, sampler: Any) -> None:
+        """A sampler made the rollout, for the FLOP count."""
+        self.forwards += of_rollout(rollout, sampler)
 
-    def scored(self, views: Views, *, times: int = 1, backward: bool = False) -> None:
-        """The views that score something ran through the model `times` times."""
-        rows = int(views.score_BKL.any(2).sum())
-        logits = int(views.score_BKL.sum())
-        self.forward(rows * times, views.score_BKL.shape[2], logits * times, backward=backward)
+    def scored(
+        self, views: Views, rollout: Rollout | None = None, *, times: int = 1,
+        backward: bool = False,
+    ) -> None:  # fmt: skip
+        """The views that score something ran through the model `times` times, for the FLOP count.
+
+        Views of two streams need the `rollout`, whose blocks say what was read of them.
+        """
+        for read in of_views(views, rollout, self.micro_batch) if times else ():
+            rows, logits = read.rows * times, read.logits * times
+            self.forwards.append(read._replace(rows=rows, logits=logits, backward=backward))
 
     def experience(
         self,

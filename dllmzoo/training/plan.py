@@ -11,6 +11,7 @@ import torch
 from dllmzoo.recipe.recipe import Recipe
 from dllmzoo.training.cost import Plan, flops_of
 from dllmzoo.training.prompts import Codec
+from dllmzoo.training.reads import Read
 
 EFFICIENCY = 0.3
 """Share of the measured matrix-product speed that training reaches; a rule of thumb."""
@@ -21,16 +22,17 @@ GUESSED_PROMPT = 200
 def plan(recipe: Recipe) -> Plan:
     """Forecast of a recipe; reads config and tokenizer, never weights."""
     config = config_of(recipe)
-    samples, rollout_rows, score_rows, train_rows = _rows(recipe)
-    answer = recipe.sampler.answer_length
-    length = _prompt_length(recipe) + answer
-    total = flops_of(
-        config, recipe.model,
-        [
-            (rollout_rows + score_rows, length, (rollout_rows + score_rows) * answer, False),
-            (train_rows, length, train_rows * answer, True),
-        ],
-    )  # fmt: skip
+    size = _block_size(config)
+    samples, score_rows, train_rows = _rows(recipe, size)
+    prompt, answer = _prompt_length(recipe), recipe.sampler.answer_length
+    rollout = _rollout(recipe, 0 if recipe.stage == "sft" else samples, prompt, size)
+    rollout_rows = sum(read.rows for read in rollout)
+    target = 0 if size is None else _target(recipe, prompt, size)
+    scored = [
+        Read(rows, prompt + answer, rows * answer, backward=backward, target=target)
+        for rows, backward in ((score_rows, False), (train_rows, True))
+    ]
+    total = flops_of(config, recipe.model, [*rollout, *scored])
     train = recipe.train
     calls = math.ceil(rollout_rows / train.rollout_batch)
     calls += math.ceil(score_rows / train.micro_batch) + math.ceil(train_rows / train.micro_batch)
@@ -41,8 +43,14 @@ def plan(recipe: Recipe) -> Plan:
     )  # fmt: skip
 
 
-def views_of(recipe: Recipe) -> int:
-    """Views of a sample in one pass."""
+def views_of(recipe: Recipe, block_size: int | None = None) -> int:
+    """Views of a sample in one pass, at most; fewer where they hold all blocks of the network."""
+    in_blocks = getattr(recipe.likelihood, "forwards_in_blocks", None)
+    views = _views(recipe)
+    return views if in_blocks is None or block_size is None else in_blocks(block_size, views)
+
+
+def _views(recipe: Recipe) -> int:
     fixed = recipe.likelihood.num_forwards
     if fixed is not None:
         return fixed
@@ -81,14 +89,41 @@ def _card_fields(weights: str) -> dict[str, Any] | None:
     return {"model_type": card["family"], **{n: card[n] for n in known}, **card["config"]}
 
 
-def _rows(recipe: Recipe) -> tuple[int, int, int, int]:
-    """Samples, and model rows that roll out, are scored, and are trained in a round."""
+def _block_size(config: Any) -> int | None:
+    """Tokens of a block of the network's attention; None = every token sees every token."""
+    if getattr(config, "attention", None) != "block_causal":
+        return None
+    return config.block_size
+
+
+def _rollout(recipe: Recipe, samples: int, prompt: int, size: int | None) -> list[Read]:
+    """What the sampler reads for some samples, at most."""
+    sampler = recipe.sampler
+    planned = getattr(sampler, "planned_reads", None)
+    if planned is None or size is None:
+        rows = samples * getattr(sampler, "num_forwards", sampler.num_steps)
+        return [Read(rows, prompt + sampler.answer_length, rows * sampler.answer_length)]
+    return [
+        Read(samples * rows, queries, samples * logits, keys=None if keys == queries else keys)
+        for rows, queries, keys, logits in planned(prompt, size)
+    ]
+
+
+def _target(recipe: Recipe, prompt: int, size: int) -> int:
+    """Columns of the noised stream where the network has blocks; 0 where one stream is read."""
+    answer = recipe.sampler.answer_length
+    if recipe.stage == "sft":
+        return answer + (prompt % size if recipe.sft.completion_only else prompt)
+    return answer + prompt % size if getattr(recipe.likelihood, "needs_blocks", False) else 0
+
+
+def _rows(recipe: Recipe, block_size: int | None) -> tuple[int, int, int]:
+    """Samples of a round, and model rows that are scored and trained in it."""
     train = recipe.train
     if recipe.stage == "sft":
-        return train.prompts, 0, 0, train.prompts
-    samples, views = train.prompts * train.group_size, views_of(recipe)
-    sampler = recipe.sampler
-    rollout = samples * getattr(sampler, "num_forwards", sampler.num_steps)
+        return train.prompts, 0, train.prompts
+    samples = train.prompts * train.group_size
+    views = views_of(recipe, block_size)
     plans = train.passes if recipe.likelihood.random else 1
     old = plans if recipe.loss.needs_old else 1
     reference = plans if recipe.loss.needs_reference else 0
@@ -96,7 +131,7 @@ def _rows(recipe: Recipe) -> tuple[int, int, int, int]:
     if recipe.loss.needs_exact_kl:  # policy and reference in every sweep, and the latter in replay
         again = 3 * train.passes
     scored = samples * views * (old + reference + again)
-    return samples, rollout, round(scored), samples * views * train.passes
+    return samples, round(scored), samples * views * train.passes
 
 
 def _prompt_length(recipe: Recipe) -> int:

@@ -39,7 +39,10 @@ class Codec:
         return self.stop_ids[0] if self.stop_ids else 0
 
     def prompt_ids(self, prompt: str | list[dict[str, str]]) -> list[int]:
-        """Token ids of plain text, or of messages through the tokenizer's chat template."""
+        """Token ids of plain text, or of messages through the tokenizer's chat template.
+
+        A last message of the assistant is left open: the answer goes on from it.
+        """
         if isinstance(prompt, str):
             return list(self.tokenizer(prompt, add_special_tokens=False)["input_ids"])
         if not getattr(self.tokenizer, "chat_template", None):
@@ -47,9 +50,11 @@ class Codec:
                 "the task asks in chat messages, but this tokenizer has no chat template; "
                 "set `task.prompt_style` to plain text or use the tokenizer of an instruct model"
             )
+        begun = prompt[-1]["role"] == "assistant"  # a prompt may begin the answer
         ids = self.tokenizer.apply_chat_template(
-            prompt, add_generation_prompt=True, tokenize=True, return_dict=False
-        )
+            prompt, add_generation_prompt=not begun, continue_final_message=begun, tokenize=True,
+            return_dict=False,
+        )  # fmt: skip
         return list(ids)
 
     def prompts(

@@ -183,8 +183,9 @@ def demonstrations_of(recipe: Recipe) -> Demonstrations:
     """What supervised training reads of a recipe."""
     sft = recipe.sft
     return Demonstrations(
-        recipe.task, recipe.sampler.answer_length, sft.schedule, sft.completion_only, sft.min_mask
-    )
+        recipe.task, recipe.sampler.answer_length, sft.schedule, sft.completion_only, sft.min_mask,
+        sft.noise,
+    )  # fmt: skip
 
 
 def parameter_counts(parameters: Iterable[nn.Parameter]) -> tuple[int, int]:

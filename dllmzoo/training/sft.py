@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from dllmzoo.errors import UsageError
 from dllmzoo.protocols import Schedule, Task
 from dllmzoo.records import Key, Prompts, Rollout, Views
 from dllmzoo.scoring import replay
 from dllmzoo.training.meter import Meter
 from dllmzoo.training.method import Budget, Learner
 from dllmzoo.training.update import step
+
+Noise = Literal["auto", "row", "block"]
+"""What has a noise level of its own; `auto` = blocks where the network has them, else rows."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class Demonstrations:
     schedule: Schedule
     completion_only: bool = True
     min_mask: float = 0.05
+    noise: Noise = "auto"
 
 
 def train(
@@ -32,11 +38,12 @@ def train(
 ) -> Iterator[tuple[int, Meter, None]]:
     """Yield each round (one update) with its metrics.
 
-    The loss is the negative ELBO per answer token: masks are drawn at one noise level per row,
-    and the terms of masked slots weigh rate(t) / max(m(t), min_mask).
+    The loss is the negative ELBO per answer token: masks are drawn at one noise level per row, or
+    per block of a network that attends in blocks (BD3-LM, arXiv:2503.09573), which reads clean
+    and noised tokens in one pass; the terms of masked slots weigh rate(t) / max(m(t), min_mask).
     """
     for round in rounds:
-        meter = Meter(learner.accelerator)
+        meter = Meter(learner.accelerator, budget.micro_batch)
         drawn = _share(data, budget, learner, Key(seed, round, "prompts"))
         policy = learner.accelerator.unwrap_model(learner.policy)
         rollout = as_rollout(data, *drawn, policy.block_size)
@@ -58,26 +65,43 @@ def train(
         meter.add("loss", float(value), share)
         meter.add("grad_norm", norm * share, share)
         meter.add("masked_share", float(views.score_BKL.sum()), float(rollout.attend_BL.sum()))
-        meter.scored(views, backward=True)
+        meter.scored(views, rollout, backward=True)
         yield round, meter, None
 
 
 def noise(data: Demonstrations, rollout: Rollout, key: Key) -> Views:
     """One masked view of each row; masks depend on the key and the row's sample id alone."""
-    sample_B, device = rollout.sample_B, rollout.tokens_BL.device
-    t_B1 = 1 - key.uniform(sample_B, 1).to(device)  # in (0, 1]
-    mask_B1 = data.schedule.mask_prob(t_B1)
+    t_BL = noise_levels(data, rollout, key)
+    mask_BL = data.schedule.mask_prob(t_BL)
     uniform_BL = rollout.slot_uniform(key.sub("slots"))
     target_BL = rollout.answer_BL if data.completion_only else rollout.attend_BL
-    hide_BL = (uniform_BL < mask_B1) & target_BL
-    weight_B1 = data.schedule.rate(t_B1) / mask_B1.clamp(min=data.min_mask)
-    one_B1 = torch.ones_like(t_B1)
+    hide_BL = (uniform_BL < mask_BL) & target_BL
+    weight_BL = data.schedule.rate(t_BL) / mask_BL.clamp(min=data.min_mask)
+    one_B1 = torch.ones_like(t_BL[:, :1])
     return Views(
-        hide_BL.unsqueeze(1), hide_BL.unsqueeze(1),
-        weight_B1.unsqueeze(2).expand(-1, 1, hide_BL.shape[1]),
+        hide_BL.unsqueeze(1), hide_BL.unsqueeze(1), weight_BL.unsqueeze(1),
         torch.zeros_like(rollout.tokens_BL).unsqueeze(1),
         one_B1, one_B1, torch.zeros_like(one_B1, dtype=torch.long),
+        layout="full" if rollout.block_size is None else "dual_stream",
     )  # fmt: skip
+
+
+def noise_levels(data: Demonstrations, rollout: Rollout, key: Key) -> Tensor:
+    """Noise level t in (0, 1] of every slot, (B, L): one number a row, or one a block.
+
+    The levels of a row's n blocks stand 1/n apart on a circle, at a random place: each is uniform,
+    and together they spread evenly, which lowers the variance of the loss.
+    """
+    drawn_B1 = key.uniform(rollout.sample_B, 1).to(rollout.tokens_BL.device)
+    if data.noise == "row" or (data.noise == "auto" and rollout.block_size is None):
+        return 1 - drawn_B1.expand(rollout.tokens_BL.shape)
+    if rollout.block_size is None:
+        raise UsageError(
+            "sft.noise: block needs a network that attends in blocks, and this one has none; use "
+            "sft.noise: row, or a block model such as sdar with attention: block_causal"
+        )
+    block_BL = rollout.block_BL.clamp(min=0)
+    return 1 - (drawn_B1 + block_BL / (block_BL.amax(1, keepdim=True) + 1)) % 1
 
 
 def as_rollout(

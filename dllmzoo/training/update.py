@@ -68,7 +68,7 @@ def update(
         else:
             new = score(policy, rollout, views, micro_batch=budget.micro_batch, reference=exact)
             leaf_BKL, kl_BKL = new.logprob_BKL, new.kl_BKL
-            meter.scored(views, times=1 if exact is None else 2)
+            meter.scored(views, rollout, times=1 if exact is None else 2)
         leaf_BKL.requires_grad_()
         if kl_BKL is not None:
             kl_BKL.requires_grad_()
@@ -92,9 +92,9 @@ def update(
             accelerator=accelerator,
         )  # fmt: skip
         norm = step(learner, budget.max_grad_norm, float(meter.total({"loss": value})["loss"]))
-    meter.scored(views, backward=True)
+    meter.scored(views, rollout, backward=True)
     if exact is not None:
-        meter.scored(views)  # the reference, once more in the replay
+        meter.scored(views, rollout)  # the reference, once more in the replay
     meter.update(value, norm, details, units)
 
 

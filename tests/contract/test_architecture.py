@@ -32,7 +32,10 @@ FLOORS = [
     {"cli"},
 ]
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}
-EXCEPTIONS = {("models/_source.py", "catalogue"): "a model may be named by its card"}
+EXCEPTIONS = {
+    ("models/_source.py", "catalogue"): "a model may be named by its card",
+    ("tasks/_questions.py", "catalogue"): "a data set is named by its card",
+}
 
 MODULES = sorted(ROOT.rglob("*.py"))
 SOURCES = sorted([*MODULES, *PROJECT.glob("tests/**/*.py"), *PROJECT.glob("docs/**/*.py")])

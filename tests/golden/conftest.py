@@ -5,11 +5,16 @@ from pathlib import Path
 
 from tests.golden import (  # noqa: F401
     family_a,
+    family_a_sdar,
     family_b,
+    family_b_sdar,
     family_c,
     family_c_elbo,
+    family_c_sdar,
     family_d,
     family_d_losses,
+    family_e,
+    family_f,
     family_g,
     family_g_bounds,
     family_g_losses,

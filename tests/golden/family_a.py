@@ -9,10 +9,18 @@ from dllmzoo import load_model
 from tests.golden.case import Case, handles
 
 
+def load(case: Case, dtype: str = "float32") -> Any:
+    """The network of the case, with its block size where it names one."""
+    model = load_model(case.checkpoint, name=case.family.split(".")[1], dtype=dtype)
+    if "block_size" in case.params:
+        model.config.block_size = case.params["block_size"]
+    return model
+
+
 @handles("A.llada.logits")
 def check_logits(case: Case) -> None:
     """Unpadded rows; where listed, the embedding, every block but the last, and the final norm."""
-    model = load_model(case.checkpoint, name="llada")
+    model = load(case)
     ids = case["in.input_ids"]
     with torch.no_grad():
         out = model(ids, output_hidden_states=True)
@@ -23,10 +31,10 @@ def check_logits(case: Case) -> None:
         case.close(hidden, case["out.hidden_states"], what="hidden states")
 
 
-@handles("A.llada.padded")
+@handles("A.llada.padded", "A.sdar.padded")
 def check_padded(case: Case) -> None:
     """A ragged batch equals each row alone, wherever the mask is 1."""
-    model = load_model(case.checkpoint, name="llada")
+    model = load(case)
     ids, mask = case["in.input_ids"], case["in.attention_mask"]
     real_BL = mask.bool()
     with torch.no_grad():
@@ -37,10 +45,10 @@ def check_padded(case: Case) -> None:
     case.close(narrow, case["out.logits"][real_BL], what="logits of the real slots only")
 
 
-@handles("A.llada.grad")
+@handles("A.llada.grad", "A.sdar.grad")
 def check_gradients(case: Case) -> None:
     """Cross-entropy at the masked slots; gradient norm of every tensor of the checkpoint."""
-    model = load_model(case.checkpoint, name="llada")
+    model = load(case)
     ids, targets = case["in.input_ids"], case["in.targets"]
     masked_BL = ids == model.mask_id
     for every_slot in (True, False):
@@ -61,13 +69,13 @@ def check_gradients(case: Case) -> None:
         case.close(rows, case["out.grad_embedding_rows"], what="embedding rows")
 
 
-@handles("A.llada.bf16")
+@handles("A.llada.bf16", "A.sdar.bf16")
 def check_half_precision(case: Case) -> None:
     """bfloat16 strays from the released bfloat16 at most 1.5 times as far as that from float32."""
     ids = case["in.input_ids"]
     with torch.no_grad():
-        half = load_model(case.checkpoint, name="llada", dtype="bfloat16")(ids).logits
-        full = load_model(case.checkpoint, name="llada", dtype="float32")(ids).logits
+        half = load(case, "bfloat16")(ids).logits
+        full = load(case)(ids).logits
     assert half.dtype is torch.bfloat16
     usual: Any = case.params["mean_abs_bf16_vs_fp32"]
     strayed = (half.float() - case["out.logits_bf16"]).abs().mean().item()

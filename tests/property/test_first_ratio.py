@@ -19,13 +19,26 @@ NUM_PASSES = 3
 Clipped = LOSSES.get("clipped_surrogate")
 
 
+def families(name: str, *, toy: bool = True) -> list[str]:
+    """Networks that a likelihood is tried with: of blocks where it needs them."""
+    blocks = getattr(LIKELIHOODS.get(name)(), "needs_blocks", False)
+    toys = ["toy of blocks" if blocks else "toy"] if toy else []
+    return [*toys, "sdar" if blocks else "llada"]
+
+
+PAIRS = [(name, family) for name in LIKELIHOODS.names() for family in families(name)]
+MODELS_OF = [(name, families(name, toy=False)[0]) for name in LIKELIHOODS.names()]
+
+
 @functools.cache
 def policy(family: str) -> torch.nn.Module:
     """A random network: the toy one, or a tiny one of a model family.
 
     The latter in float64, since one float32 step of a total of 20 nats is 2e-6 already.
     """
-    return ToyDenoiser(5) if family == "toy" else tiny(MODELS.get(family), Case(5)).double()
+    if family.startswith("toy"):
+        return ToyDenoiser(5, 3 if family == "toy of blocks" else None)
+    return tiny(MODELS.get(family), Case(5)).double()
 
 
 @functools.cache
@@ -68,8 +81,7 @@ def parameter_gradient(model: torch.nn.Module) -> Tensor:
 
 
 @pytest.mark.parametrize("pass_", range(NUM_PASSES))
-@pytest.mark.parametrize("family", ["toy", "llada"])
-@pytest.mark.parametrize("name", LIKELIHOODS.names())
+@pytest.mark.parametrize(("name", "family"), PAIRS)
 def test_the_first_ratio_is_1_for_every_split(name, family, pass_):
     rollout, views = planned(name, family, pass_)
     likelihood = LIKELIHOODS.get(name)()
@@ -87,8 +99,7 @@ def test_the_first_ratio_is_1_for_every_split(name, family, pass_):
             torch.testing.assert_close(ratio_BU, torch.ones_like(ratio_BU), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("family", ["toy", "llada"])
-@pytest.mark.parametrize("name", LIKELIHOODS.names())
+@pytest.mark.parametrize(("name", "family"), PAIRS)
 def test_the_first_ratio_is_1_to_the_bit_with_the_same_micro_batches(name, family):
     rollout, views = planned(name, family, 0)
     first, second = (
@@ -97,8 +108,7 @@ def test_the_first_ratio_is_1_to_the_bit_with_the_same_micro_batches(name, famil
     assert torch.equal(first, second)
 
 
-@pytest.mark.parametrize("family", ["toy", "llada"])
-@pytest.mark.parametrize("name", LIKELIHOODS.names())
+@pytest.mark.parametrize(("name", "family"), PAIRS)
 def test_the_gradient_is_the_same_for_every_micro_batch(name, family):
     rollout, views = planned(name, family, 0)
     model = policy(family)
@@ -115,8 +125,9 @@ def test_the_gradient_is_the_same_for_every_micro_batch(name, family):
 
 @pytest.mark.parametrize("name", LIKELIHOODS.names())
 def test_replaying_the_leaf_is_differentiating_through(name):
-    rollout, views = planned(name, "toy", 0)
-    model, likelihood = policy("toy"), LIKELIHOODS.get(name)()
+    family = families(name)[0]
+    rollout, views = planned(name, family, 0)
+    model, likelihood = policy(family), LIKELIHOODS.get(name)()
     logprob_BKL = score(model, rollout, views, micro_batch=64).logprob_BKL
     replay(model, rollout, views, loss_gradient(name, logprob_BKL, views, rollout), micro_batch=3)
     replayed = parameter_gradient(model)
@@ -127,7 +138,11 @@ def test_replaying_the_leaf_is_differentiating_through(name):
     tokens_BKL = final_BKL if views.target_BKL is None else views.target_BKL
     noised = shown_BKL.masked_fill(views.hide_BKL, model.mask_id).flatten(0, 1)
     attend = rollout.attend_BL.repeat_interleave(K, 0)
-    logits_BKLV = model(noised, attend).logits.view(B, K, L, -1) / views.temperature
+    if views.layout == "full":
+        out = model(noised, attend)
+    else:
+        out = model(shown_BKL.flatten(0, 1), attend, target_ids=noised, context=views.context)
+    logits_BKLV = out.logits.view(B, K, L, -1) / views.temperature
     direct_BKL = logits_BKLV.log_softmax(-1).gather(3, tokens_BKL.unsqueeze(3)).squeeze(3)
     direct_BKL = torch.where(views.score_BKL, direct_BKL, 0)
     advantage_BU = Case(3).normal("advantage", B, 1).expand(views.size_BU.shape)
@@ -150,8 +165,7 @@ def test_masks_that_are_not_shared_move_the_first_ratio():
     assert (ratios[0] - ratios[1]).abs().min() > 1e-4
 
 
-@pytest.mark.parametrize("family", ["llada"])
-@pytest.mark.parametrize("name", LIKELIHOODS.names())
+@pytest.mark.parametrize(("name", "family"), MODELS_OF)
 def test_a_row_scores_the_same_alone_in_a_batch_and_behind_padding(name, family):
     rollout, views = planned(name, family, 0)
     together = score(policy(family), rollout, views, micro_batch=64).logprob_BKL

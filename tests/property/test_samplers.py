@@ -41,8 +41,9 @@ def test_no_law_is_silent_about_every_sampler():
 @pytest.mark.parametrize("law", LAWS["sampler"].values(), ids=lambda law: law.name)
 @pytest.mark.parametrize("name", SAMPLERS.names())
 def test_the_laws_hold_with_a_tiny_model_of_a_real_family(name, law, monkeypatch):
-    llada = tiny(MODELS.get("llada"), Case(2))
-    monkeypatch.setattr(samplers, "policy_for", lambda sampler, case: llada)
+    blocks = getattr(SAMPLERS.get(name), "needs_blocks", False)
+    network = tiny(MODELS.get("sdar" if blocks else "llada"), Case(2))
+    monkeypatch.setattr(samplers, "policy_for", lambda sampler, case: network)
     for seed in range(4):
         hold(SAMPLERS.get(name), law, Case(seed, 4))
 

@@ -11,10 +11,17 @@ from dllmzoo.zoo import TASKS
 @pytest.fixture
 def make(tmp_path):
     """A task built as it stands, or on data of its own where it has none."""
-    data = tmp_path / "data.jsonl"
-    rows = [{"prompt": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(40)]
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    settings = {"records": {"file": str(data)}}
+    rows = [
+        {"prompt": question, "question": question, "answer": str(i + 1)}
+        for i, question in enumerate(f"What is {i} + 1?" for i in range(40))
+    ]
+    data, test = tmp_path / "data.jsonl", tmp_path / "test.jsonl"
+    for file, part in ((data, rows), (test, rows[:8])):
+        file.write_text("".join(json.dumps(row) + "\n" for row in part))
+    asked = {"file": str(data), "test_file": str(test)}
+    settings = {"records": {"file": str(data)}} | dict.fromkeys(
+        ("gsm8k", "math500", "aime24"), asked
+    )
     return lambda name: TASKS.get(name)(**settings.get(name, {}))
 
 

@@ -10,7 +10,7 @@ from dllmzoo.flops import flops_backward, flops_forward
 from dllmzoo.models._lora import add_lora
 from dllmzoo.models.llada import LLaDAConfig
 from dllmzoo.recipe.sections import Lora
-from tests.unit.models.tiny import llada_8b, tiny, tokens
+from tests.unit.models.tiny import llada_8b, sdar_4b, tiny, tiny_sdar, tokens
 
 LORAS = [
     None,
@@ -67,6 +67,101 @@ def test_the_formulas_agree_with_torchs_counter(lora, scored, kv_heads, checkpoi
     assert forward.get_total_flops() == pytest.approx(expected, rel=0.01)
     expected = flops_backward(config, 4, 7, scored, lora=lora, checkpointing=checkpointing)
     assert backward.get_total_flops() == pytest.approx(expected, rel=0.01)
+
+
+def test_a_block_model_by_hand():
+    # D 16, 4 heads of width 6 (24), 2 kv heads (12), MLP 24, V 9, 2 layers; blocks of 3; 2 x 7
+    # a token in a layer: q and o 2*2*16*24 = 1536, k and v 2*2*16*12 = 768, MLP 3*2*16*24 = 2304
+    # attention in one tile: 7 queries x 7 keys, a pair 2*2*24 = 96
+    config = tiny_sdar().config
+    layer = 14 * (1536 + 768 + 2304) + 2 * 49 * 96
+    assert flops_forward(config, 2, 7) == 2 * layer + 14 * 2 * 16 * 9
+    # two streams: blocks [3 6) and [6 7) noised, 4 columns; the clean one ends at 6, which the last
+    # block reads: 10 columns. Slots 2 of each row: 10 columns of k and v, 2 queries in the last
+    both = 20 * (1536 + 768 + 2304) + 2 * 100 * 96
+    last = 20 * 768 + 4 * (1536 + 2304) + 2 * 2 * 10 * 96
+    assert flops_forward(config, 2, 7, logits=4, target=4) == both + last + 4 * 2 * 16 * 9
+    # 3 queries of each row against 6 cached tokens and themselves
+    cached = 6 * (1536 + 768 + 2304) + 2 * 3 * 9 * 96
+    assert flops_forward(config, 2, 3, keys=9) == 2 * cached + 6 * 2 * 16 * 9
+    assert flops_backward(config, 2, 7, target=4) == 2 * flops_forward(config, 2, 7, target=4)
+
+
+def test_a_token_of_a_block_model_costs_twice_its_matrix_weights():
+    # 4B but the embedding and the norms: one of 2560, and 2 * 2560 + 2 * 128 of each of 36 layers
+    weights = 4_411_424_256 - 151936 * 2560 - 2560 - 36 * (2 * 2560 + 2 * 128)
+    assert flops_forward(sdar_4b(), 1, 1) == 2 * weights + 36 * 2 * 2 * 4096
+
+
+BLOCK_LORAS = [
+    None,
+    *(Lora(preset=preset, rank=3) for preset in ("attention", "mlp", "all-linear")),
+    Lora(targets=("q_proj", "self_attn.v_proj"), rank=2),
+]
+
+
+@pytest.mark.parametrize(
+    "lora", BLOCK_LORAS, ids=lambda lora: str(lora and (lora.targets or lora.preset))
+)
+@pytest.mark.parametrize(
+    ("length", "target", "scored"),
+    [(8, 0, True), (8, 8, False), (300, 0, False), (300, 237, True)],
+)
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_the_formulas_of_blocks_agree_with_torchs_counter(
+    lora, length, target, scored, checkpointing
+):
+    model = tiny_sdar(max_position_embeddings=512, tie_word_embeddings=scored).train()
+    config = model.config
+    if checkpointing:
+        model.activation_checkpointing_enable()
+    if lora is not None:
+        model = add_lora(model, lora, seed=0)
+    ids, at = tokens(2, length), None
+    if scored:
+        at = torch.zeros_like(ids, dtype=torch.bool)
+        at[:, length - (target or length) :: 2] = True
+    logits = None if at is None else int(at.sum())
+    with sdpa_kernel(SDPBackend.MATH):
+        with FlopCounterMode(display=False) as forward:
+            total = model(ids, target_ids=ids if target else None, logits_at=at).logits.sum()
+        with FlopCounterMode(display=False) as backward:
+            total.backward()
+    expected = flops_forward(config, 2, length, logits, target=target, lora=lora)
+    assert forward.get_total_flops() == pytest.approx(expected, rel=0.01)
+    expected = flops_backward(
+        config, 2, length, logits, target=target, lora=lora, checkpointing=checkpointing
+    )
+    assert backward.get_total_flops() == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize("scored", [None, 4])
+def test_cached_reads_agree_with_torchs_counter(scored):
+    model, ids = tiny_sdar(), tokens(2, 9)
+    cache, place = model.new_cache(9), torch.arange(9).expand(2, 9)
+    at = None
+    if scored:
+        at = torch.tensor([[True, False, True]] * 2)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+        with FlopCounterMode(display=False) as prefill:
+            model(ids[:, :6], cache=cache, store=True)
+        with FlopCounterMode(display=False) as block:
+            model(ids[:, 6:], position_ids=place[:, 6:], cache=cache, logits_at=at)
+    assert prefill.get_total_flops() == flops_forward(model.config, 2, 6)
+    assert block.get_total_flops() == flops_forward(model.config, 2, 3, scored, keys=9)
+
+
+def test_full_attention_of_a_block_model_meets_every_pair():
+    by_blocks, full = tiny_sdar().config, tiny_sdar(attention="full").config
+    # 3 tiles of 128, 128 and 44 queries read 129, 258 and 300 keys
+    fewer = 128 * (300 - 129) + 128 * (300 - 258)
+    assert flops_forward(full, 1, 300) - flops_forward(by_blocks, 1, 300) == 2 * fewer * 96
+
+
+def test_a_second_stream_needs_blocks_and_no_cache():
+    for config, keys in ((tiny().config, None), (tiny_sdar().config, 9)):
+        with pytest.raises(ModelError, match="second stream needs a network with blocks and no"):
+            flops_forward(config, 1, 3, target=3, keys=keys)
 
 
 def test_a_family_derived_from_another_has_its_formulas():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import glob
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -71,16 +72,20 @@ class Contestant:
         return Arm(name, self.source, (*self.overrides, *changes))
 
 
-def find_recipes(words: Iterable[str]) -> tuple[str, ...]:
+def find_recipes(words: Iterable[str], say: Say | None = None) -> tuple[str, ...]:
     """Recipes by file, by packaged name, or by a pattern over either.
 
     A pattern finds files; where it finds none, packaged recipes of that name. What a pattern
-    finds that is no reinforcement learning (`stage: sft`) is left out.
+    finds that is no reinforcement learning (`stage: sft`) is left out, and so are recipes that
+    start from another base than most: their scores are not of the same thing.
+
+    Args:
+        words: files, names and patterns.
+        say: told which recipes of another base are left out.
 
     Raises:
         UsageError: a pattern finds nothing.
     """
-    from dllmzoo.recipe import load
     from dllmzoo.recipe.packaged import recipes
 
     found: dict[str, None] = {}
@@ -94,11 +99,24 @@ def find_recipes(words: Iterable[str]) -> tuple[str, ...]:
             name for name in recipes()
             if fnmatch.fnmatchcase(name, inner) and name.count("/") == inner.count("/")
         ]  # fmt: skip
-        matched = [name for name in files or packaged if load(name).stage == "rl"]
+        matched = _of_one_base(files or packaged, say or (lambda text: None))
         if not matched:
             raise UsageError(f"{word!r} finds no recipe; `dllmzoo list recipes` names the packaged")
         found |= dict.fromkeys(matched)
     return tuple(found)
+
+
+def _of_one_base(names: Sequence[str], say: Say) -> list[str]:
+    """The recipes of reinforcement learning that start from the weights that most start from."""
+    from dllmzoo.recipe import load
+
+    loaded = {name: load(name) for name in names}
+    base = {name: each.model.weights for name, each in loaded.items() if each.stage == "rl"}
+    most = [weights for weights, _ in Counter(base.values()).most_common(1)]
+    others = [name for name, weights in base.items() if [weights] != most]
+    if others:
+        say(f"left out, not trained from {most[0]}: {', '.join(others)}")
+    return [name for name in base if name not in others]
 
 
 def contestants(recipes: Sequence[str], overrides: Sequence[str], folder: Path) -> list[Contestant]:
@@ -125,7 +143,11 @@ def decoder(recipe: Recipe) -> Any:
 
 def main_steps(recipe: Recipe) -> int:
     """Denoising steps of the main evaluation."""
-    return recipe.evaluate.steps or decoder(recipe).num_steps
+    from dllmzoo.training.evaluate import steps_field
+
+    sampler = decoder(recipe)
+    own = getattr(sampler, steps_field(sampler), None)
+    return recipe.evaluate.steps or own or sampler.num_steps
 
 
 def _refuse_unlike(found: Sequence[Contestant]) -> None:

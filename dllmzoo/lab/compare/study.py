@@ -35,7 +35,7 @@ def run(options: Options, say: Say | None = None) -> dict[str, Any]:
     tell: Say = say or (lambda text: None)
     refuse(options)
     folder = options.output
-    found = contestants(find_recipes(options.recipes), options.overrides, folder)
+    found = contestants(find_recipes(options.recipes, tell), options.overrides, folder)
     rates = own_rates(found, options)
     check_arms(_forecast(found, rates, options), folder / "compare")
     tell(f"{len(found)} methods; two rounds of each are counted")

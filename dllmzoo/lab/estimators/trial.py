@@ -15,6 +15,10 @@ from dllmzoo.recipe.plain import name_of
 from dllmzoo.records import Estimate, Key, Rollout, Steps, Views, take
 
 NO_DRAFTS = "it reads proposals that the lab's random-order sampler does not store"
+NO_BLOCKS = (
+    "it works in the blocks of the network's attention, and the lab's exact truths are those of "
+    "networks that attend to everything"
+)
 CELLS = 4_000_000
 """Most slots of the views that are planned at a time."""
 
@@ -67,6 +71,8 @@ def refuse(estimator: Estimator) -> None:
     """
     if getattr(estimator.likelihood, "needs_drafts", False):
         raise CannotMeasure(NO_DRAFTS)
+    if getattr(estimator.likelihood, "needs_blocks", False):
+        raise CannotMeasure(NO_BLOCKS)
     if getattr(estimator.selector, "needs_branches", False):
         raise CannotMeasure("its selector reads branches of a tree, which the lab does not grow")
 
@@ -77,7 +83,7 @@ def plans(
     """The rows in parts small enough for memory; each row's plan does not depend on the parts.
 
     Raises:
-        CannotMeasure: the likelihood refuses, or its views are made for blocks.
+        CannotMeasure: the likelihood refuses.
     """
     likelihood = estimator.likelihood
     size, start, B = 1, 0, len(rollout.tokens_BL)
@@ -89,8 +95,6 @@ def plans(
             views = likelihood.plan(part, steps, key, 1)
         except (ValueError, LookupError) as error:
             raise CannotMeasure(f"it refuses: {error}") from error
-        if views.layout != "full":
-            raise CannotMeasure("its views have a clean and a noised stream: block models only")
         found = reading(part, views, world.old.mask_id)
         old_BKL = logprobs(world.old, found, world.micro_batch)
         if hasattr(likelihood, "refine"):

@@ -262,3 +262,16 @@ def test_answers_too_long_to_enumerate_have_truths_with_errors():
     assert result.answers == 8 and result.elbo < result.loglikelihood
     (skipped,) = result.skipped
     assert skipped.name == "policy gradient" and "too many answers" in skipped.reason
+
+
+def test_likelihoods_of_blocks_are_left_out_with_the_reason(default):
+    reasons = {each.name: each.reason for each in default.skipped}
+    assert "blocks of the network's attention" in reasons["block_elbo"]
+    assert "blocks of the network's attention" in reasons["exact_block"]
+    layout = lab.run(
+        lab.Options(
+            slots=2, draws=64, estimators=("denoising_steps:layout=dual_stream@all",),
+            measures=("values",),
+        )
+    )  # fmt: skip
+    assert not layout.points and layout.skipped

@@ -97,7 +97,7 @@ BROKEN["selector", "shared_steps_count_once"] = Altered(SELECTORS.get("all")(), 
 # likelihoods
 
 elbo = Altered(LIKELIHOODS.get("elbo")(), exempt={})  # its defaults need no exemption
-mean_field = LIKELIHOODS.get("mean_field")()
+mean_field, block_elbo = (LIKELIHOODS.get(name)() for name in ("mean_field", "block_elbo"))
 trajectory, sure = LIKELIHOODS.get("denoising_steps")(), LIKELIHOODS.get("confident_steps")()
 
 
@@ -180,6 +180,9 @@ BROKEN["likelihood", "refine_row_by_row"] = Altered(
 )
 BROKEN["likelihood", "parents_share_a_state"] = replanned(
     trajectory, lambda views, rollout: replace(views, parent_BU=views.column_BU)
+)
+BROKEN["likelihood", "one_pass_is_one_for_each_block"] = replanned(
+    block_elbo, lambda views, rollout: replace(views, layout="full")
 )
 
 

@@ -189,6 +189,19 @@ BROKEN["model", "wanted_slots_only"] = network("flipped")
 BROKEN["model", "saving_and_loading_is_exact"] = Rounded(tiny(MODELS.get("llada"), Case(0)))
 
 
+class BrokenBlocks(Altered):
+    """Noised blocks behind each other, without clean ones; a cache that keeps everything."""
+
+    def __call__(self, input_ids, *others, target_ids=None, cache=None, store=False, **options):
+        ids = input_ids if target_ids is None else target_ids
+        return self.part(ids, *others, cache=cache, store=cache is not None, **options)
+
+
+blocks = BrokenBlocks(tiny(MODELS.get("sdar"), Case(0)))
+BROKEN["model", "one_pass_over_two_streams_is_a_pass_for_each_block"] = blocks
+BROKEN["model", "cached_blocks_are_the_whole_row"] = blocks
+
+
 # tasks
 
 sudoku = TASKS.get("sudoku")()

@@ -291,3 +291,51 @@ def test_given_slots_are_neither_hidden_nor_scored():
     views = plan(rollout, chosen([[0, 1]]))
     assert views.hide_BKL.int().tolist() == [[[0, 1, 0, 1], [0, 0, 0, 1]]]
     assert views.score_BKL.int().tolist() == [[[0, 1, 0, 0], [0, 0, 0, 1]]]
+
+
+def in_blocks(tokens, reveal, block_size=2):
+    return replace(played(tokens, reveal), block_size=block_size)
+
+
+def test_two_streams_score_a_step_of_every_block_in_one_view():
+    # blocks [p a] [b c] [d e], written a, c, b, d and e together
+    rollout = in_blocks([[1, 2, 3, 4, 0]], [[0, 2, 1, 3, 3]])
+    views = plan(rollout, chosen([[0, 1, 2, 3]]), layout="dual_stream")
+    assert views.hide_BKL.int().tolist() == [[[0, 1, 1, 1, 1, 1], [0, 0, 1, 0, 0, 0]]]
+    assert views.score_BKL.int().tolist() == [[[0, 1, 0, 1, 1, 1], [0, 0, 1, 0, 0, 0]]]
+    assert views.unit_BKL[views.score_BKL].tolist() == [0, 1, 3, 3, 2]
+    assert views.size_BU.tolist() == [[1.0, 1.0, 1.0, 2.0]]
+    assert views.column_BU.tolist() == [[0, 1, 2, 3]]
+    assert (views.layout, views.context) == ("dual_stream", "block_causal")
+    logprob_BKL = torch.tensor([[[0, -1.0, 0, -2.0, -4.0, -8.0], [0, 0, -16.0, 0, 0, 0]]])
+    pooled = DenoisingSteps().pool(logprob_BKL, views, rollout, NO_CREDIT)
+    assert pooled.score_BU.tolist() == [[-1.0, -2.0, -16.0, -12.0]]
+
+
+def test_two_streams_keep_the_weights_of_units():
+    rollout = in_blocks([[1, 2, 3]], [[0, 1, 2]])
+    steps = chosen([[2, 0, 1]], [[2.0, 0.5, 0.0]])
+    views = plan(rollout, steps, layout="dual_stream")
+    assert views.weight_BU.tolist() == [[2.0, 0.5, 0.0]]
+    assert views.live_BU.tolist() == [[True, True, False]]
+    assert views.score_BKL.any(2).sum() == 1  # one step of each block
+
+
+def test_a_step_in_two_blocks_is_refused():
+    rollout = in_blocks([[1, 2, 3]], [[0, 0, 1]])  # a and b, of [p a] [b c], at step 0
+    with pytest.raises(UsageError, match="step 0 of a row wrote into a block of 2 tokens behind"):
+        plan(rollout, chosen([[0, 1]]), layout="dual_stream")
+    # c alone was written behind a finished block
+    assert plan(rollout, chosen([[1]]), layout="dual_stream").score_BKL.sum() == 1
+
+
+def test_noise_in_the_prompt_has_no_place_in_two_streams():
+    with pytest.raises(ValidationError, match="leave prompt_noise out, or use layout: full"):
+        DenoisingSteps(layout="dual_stream", prompt_noise=0.1)
+
+
+def test_only_two_streams_need_blocks():
+    assert not DenoisingSteps().needs_blocks
+    assert DenoisingSteps(layout="dual_stream").needs_blocks
+    assert DenoisingSteps().forwards_in_blocks(4, 9) == 9
+    assert DenoisingSteps(layout="dual_stream").forwards_in_blocks(4, 9) == 4

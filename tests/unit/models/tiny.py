@@ -4,6 +4,7 @@ import torch
 
 from dllmzoo.models._load import build_model, load_tokenizer
 from dllmzoo.models.llada import LLaDAConfig
+from dllmzoo.models.sdar import SdarConfig
 
 PUBLIC = {
     "activation_type": "silu",
@@ -54,7 +55,45 @@ PUBLIC = {
 }
 """Fields of an 8B checkpoint's config.json."""
 
+PUBLIC_SDAR = {
+    "architectures": ["SDARForCausalLM"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "block_size": 4,
+    "bos_token_id": 151643,
+    "eos_token_id": 151643,
+    "head_dim": 128,
+    "hidden_act": "silu",
+    "hidden_size": 2560,
+    "initializer_range": 0.02,
+    "intermediate_size": 9728,
+    "mask_token_id": 151669,
+    "max_position_embeddings": 32768,
+    "max_window_layers": 36,
+    "model_type": "sdar",
+    "num_attention_heads": 32,
+    "num_hidden_layers": 36,
+    "num_key_value_heads": 8,
+    "rms_norm_eps": 1e-06,
+    "rope_scaling": None,
+    "rope_theta": 1000000,
+    "sliding_window": None,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "use_cache": True,
+    "use_sliding_window": False,
+    "vocab_size": 151936,
+}
+"""Fields of a 4B checkpoint's config.json."""
+
 SMALL = {"d_model": 16, "n_layers": 2, "n_heads": 4, "mlp_hidden_size": 24, "init_std": 0.3}
+
+
+SMALL_SDAR = {
+    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 6, "intermediate_size": 24, "block_size": 3, "max_position_embeddings": 64,
+    "initializer_range": 0.3,
+}  # fmt: skip
 
 
 def tokenizer():
@@ -65,6 +104,22 @@ def tokenizer():
 def tiny(seed=0, **fields):
     """A network of nine tokens whose logits depend visibly on every weight."""
     return build_model("llada", SMALL | {"init_fn": "normal"} | fields, tokenizer(), seed)
+
+
+def tiny_sdar(seed=0, **fields):
+    """A block model of nine tokens, in blocks of three."""
+    return build_model("sdar", SMALL_SDAR | fields, tokenizer(), seed)
+
+
+def small_sdar(**fields):
+    """A public config of a small block model."""
+    words = {"vocab_size": 12, "mask_token_id": 11, "eos_token_id": 10, "bos_token_id": 10}
+    return PUBLIC_SDAR | SMALL_SDAR | words | fields
+
+
+def sdar_4b():
+    """The 4B config."""
+    return SdarConfig.from_dict(dict(PUBLIC_SDAR))
 
 
 def small_public(**fields):

@@ -106,3 +106,54 @@ def test_half_precision_logits_are_read_in_float32():
     found = draw(logits_SV, law, lambda prob_SV, *_: prob_SV[:, 0], noise, at)
     assert found.logprob_S.dtype == found.entropy_S.dtype == torch.float32
     torch.testing.assert_close(found.confidence_S, logits_SV.float().softmax(-1)[:, 0])
+
+
+def filtered(rule, temperature=1.0, **filters):
+    """100 candidates of one distribution: .1, .4, .2, .2 and .1 for the mask."""
+    law = Law(temperature, 0.0, "none", MASK, STOPS, confidence=rule, **filters)
+    at = Slots(0, torch.zeros(100, dtype=torch.int64), torch.arange(100))
+    noise = KeyedNoise(KEY, torch.tensor([0]), 1, 100, torch.device("cpu"))
+    rows = torch.tensor([logs(0.1, 0.4, 0.2, 0.2, 0.1)] * 100)
+    return draw(rows, law, lambda prob_SV, token_S, noise, at: prob_SV.amax(-1), noise, at)
+
+
+def test_filters_restrict_what_is_drawn_and_the_law_on_record():
+    # the likeliest two: .4 and .2 of .6
+    found = filtered("before_filters", top_k=2)
+    assert found.token_S.unique().tolist() == [1, 2]
+    expected = torch.tensor([0.0, 0.4 / 0.6, 0.2 / 0.6]).log()
+    torch.testing.assert_close(found.logprob_S, expected[found.token_S])
+    # .4 of .9 stands before token 2, .6 of .9 before token 3
+    found = filtered("before_filters", top_p=0.6)
+    assert found.token_S.unique().tolist() == [1, 2]
+    torch.testing.assert_close(found.logprob_S, expected[found.token_S])
+    entropy = -sum(p * math.log(p) for p in (0.1, 0.4, 0.2, 0.2, 0.1))
+    torch.testing.assert_close(found.entropy_S, torch.full((100,), entropy))
+
+
+def test_filters_look_at_the_tempered_law():
+    # squared and without the mask: .01, .16, .04, .04 of .25; .64 before token 2, .8 before 3
+    assert filtered("before_filters", 0.5, top_p=0.6).token_S.unique().tolist() == [1]
+    assert filtered("before_filters", 0.5, top_p=0.7).token_S.unique().tolist() == [1, 2]
+
+
+def test_confidence_is_a_probability_of_the_law_that_is_named():
+    plain = torch.tensor([0.1, 0.4, 0.2, 0.2])
+    for rule, temperature, expected in (
+        ("temperature_one", 0.5, plain),
+        ("before_filters", 1.0, plain),
+        # squares .01, .16, .04, .04 and .01 of the mask, which is no candidate but has its share
+        ("before_filters", 0.5, torch.tensor([0.01, 0.16, 0.04, 0.04]) / 0.26),
+        ("after_filters", 1.0, torch.tensor([0.0, 0.4, 0.2, 0.0]) / 0.6),
+        ("after_filters", 0.5, torch.tensor([0.0, 0.16, 0.04, 0.0]) / 0.2),
+    ):
+        found = filtered(rule, temperature, top_k=2)
+        torch.testing.assert_close(found.confidence_S, expected[found.token_S])
+
+
+def test_greedy_candidates_know_no_filters_and_no_temperature():
+    for rule, expected in (("before_filters", 0.4), ("after_filters", 0.4 / 0.9)):
+        found = filtered(rule, 0.0, top_k=1, top_p=0.1)
+        assert found.token_S.tolist() == [1] * 100
+        torch.testing.assert_close(found.confidence_S, torch.full((100,), expected))
+        torch.testing.assert_close(found.logprob_S, torch.full((100,), math.log(0.4 / 0.9)))

@@ -22,6 +22,14 @@ TOKENIZER = load_tokenizer("characters:01234=")
 CONFIG = {
     "d_model": 16, "n_layers": 2, "n_heads": 2, "mlp_hidden_size": 32, "max_sequence_length": 64,
 }  # fmt: skip
+CONFIGS = {
+    "llada": CONFIG,
+    "sdar": {
+        "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 8,
+        "num_key_value_heads": 1, "intermediate_size": 32, "max_position_embeddings": 64,
+        "block_size": 2,
+    },
+}  # fmt: skip
 BUILDING = threading.Lock()
 
 
@@ -71,15 +79,15 @@ class Digits:
         return {"solved_rate": Ratio(hits, [1.0] * len(hits))}
 
 
-def network(seed: int = 5) -> Any:
+def network(seed: int = 5, family: str = "llada") -> Any:
     """A random network in float64, with logits that are far from uniform."""
     with BUILDING:  # building one forks the global generator, which threads share
-        return copy.deepcopy(_template(seed))
+        return copy.deepcopy(_template(seed, family))
 
 
 @functools.cache
-def _template(seed: int) -> Any:
-    policy = build_model("llada", CONFIG, TOKENIZER, seed).double()
+def _template(seed: int, family: str) -> Any:
+    policy = build_model(family, CONFIGS[family], TOKENIZER, seed).double()
     with torch.no_grad():
         for parameter in policy.parameters():
             if parameter.ndim > 1:
@@ -124,7 +132,7 @@ def learner(policy: Any = None, accelerator: Any = None, *, lr: float = 1e-3) ->
     """A policy with its frozen copy as reference and plain SGD, whose steps are the gradients."""
     policy = network() if policy is None else policy
     accelerator = Accelerator(cpu=True) if accelerator is None else accelerator
-    reference = network(6).eval().requires_grad_(False)
+    reference = network(6, policy.family).eval().requires_grad_(False)
     optimizer = torch.optim.SGD(policy.parameters(), lr=lr)
     scheduler = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)
     return Learner(policy, reference, optimizer, scheduler, accelerator, codec(policy))

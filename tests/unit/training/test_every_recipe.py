@@ -59,6 +59,11 @@ def parts(name: str) -> Method:
     )
 
 
+def policy(name: str) -> Any:
+    """A random network of the recipe's family."""
+    return network(family=load(catalogue.recipes()[name]).model.name)
+
+
 def sizes(name: str, **changes):
     """Four groups; as many samples as a tree has leaves, or the recipe's pair."""
     recipe = load(catalogue.recipes()[name])
@@ -69,7 +74,7 @@ def sizes(name: str, **changes):
 
 def trained(name, world=1, **changes):
     def work(accelerator):
-        made = learner(accelerator=accelerator, lr=0.05)
+        made = learner(policy(name), accelerator, lr=0.05)
         list(train(parts(name), sizes(name, **changes), made, seed=3, rounds=range(1)))
         return flat(made.policy)
 
@@ -81,7 +86,7 @@ def trained(name, world=1, **changes):
 @pytest.mark.parametrize("name", RECIPES)
 def test_micro_batches_minibatch_order_and_processes_change_no_weight(name):
     weights = trained(name, minibatches=2)
-    assert not torch.equal(weights, flat(network())), "the method moves the weights"
+    assert not torch.equal(weights, flat(policy(name))), "the method moves the weights"
     for split in ({"micro_batch": 5}, {"rollout_batch": 7}, {"world": 4}):
         again = trained(name, **{"minibatches": 2, **split})
         torch.testing.assert_close(again, weights, rtol=0, atol=1e-10)
@@ -90,7 +95,7 @@ def test_micro_batches_minibatch_order_and_processes_change_no_weight(name):
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_pass_uses_its_own_plan_and_random_plans_draw_fresh_masks(name):
     method = parts(name)
-    made = learner()
+    made = learner(policy(name))
     passes = collect(method, sizes(name, passes=3), made, Meter(made.accelerator), 3, 0)
     again = [
         method.likelihood.plan(
@@ -110,7 +115,7 @@ def test_a_pass_uses_its_own_plan_and_random_plans_draw_fresh_masks(name):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_first_ratio_of_a_round_is_1(name):
-    made = learner()
+    made = learner(policy(name))
     rounds = train(parts(name), sizes(name, passes=1), made, seed=3, rounds=range(1))
     _, meter, _ = next(iter(rounds))
     row = meter.row()

@@ -15,6 +15,18 @@ ELBO = {
     "loss": "stable_drl",
 }  # fmt: skip
 TRAIN = recipe("x")["train"] | {"rounds": 1}
+BLOCKS = {
+    "model": {
+        "name": "sdar", "tokenizer": "characters:01234=",
+        "config": {
+            "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+            "num_key_value_heads": 1, "head_dim": 8, "intermediate_size": 32, "block_size": 4,
+            "max_position_embeddings": 64,
+        },
+    },
+    "sampler": {"name": "block_diffusion", "answer_length": 16, "stop_at_end": False},
+    "loss": KL | {"kl": "none"}, "evaluate": {"examples": 8},
+}  # fmt: skip
 
 
 def forecast(tmp_path, **changes):
@@ -50,8 +62,12 @@ def test_rows_of_a_round_by_hand(tmp_path):
         {"loss": KL | {"kl": "exact"}},
         ELBO,
         {"stage": "sft", "train": {"prompts": 8, "rounds": 1, "micro_batch": 8}},
+        BLOCKS,
+        BLOCKS | {"sampler": BLOCKS["sampler"] | {"cache": False}},
+        BLOCKS | {"sampler": BLOCKS["sampler"] | {"steps_per_block": 2}},
+        BLOCKS | {"stage": "sft", "train": {"prompts": 8, "rounds": 1, "micro_batch": 8}},
     ],
-    ids=["no kl", "k3", "passes", "exact", "elbo", "sft"],
+    ids=["no kl", "k3", "passes", "exact", "elbo", "sft", "blocks", "no cache", "steps", "bd3"],
 )
 def test_the_forecast_of_the_flops_is_near_what_is_counted(tmp_path, changes):
     changes = {"train": TRAIN} | changes
@@ -59,6 +75,17 @@ def test_the_forecast_of_the_flops_is_near_what_is_counted(tmp_path, changes):
     rows = list(dllmzoo.train(recipe(tmp_path / "run", **changes)))
     # logits are counted as if every answer slot were scored
     assert rows[1]["flops"] <= found.flops <= 1.5 * rows[1]["flops"]
+
+
+def test_rows_of_a_sampler_of_blocks_by_hand(tmp_path):
+    # prompts of 17: four whole blocks of 4 and one token, answers 3 + 4 + 4 + 4 + 1 tokens;
+    # a forward for the prompt, one a token, and one to store each block but the last
+    assert forecast(tmp_path, **BLOCKS).rollout_rows == 16 * (1 + 16 + 4)
+    two = BLOCKS | {"sampler": BLOCKS["sampler"] | {"steps_per_block": 2}}
+    assert forecast(tmp_path, **two).rollout_rows == 16 * (1 + 9 + 4)
+    whole = BLOCKS | {"sampler": BLOCKS["sampler"] | {"cache": False}}
+    assert forecast(tmp_path, **whole).rollout_rows == 16 * 16
+    assert forecast(tmp_path, **BLOCKS).flops < 0.6 * forecast(tmp_path, **whole).flops
 
 
 def test_views_of_a_sample(tmp_path):

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
+from transformers import PreTrainedTokenizerFast
 
 from dllmzoo.errors import TaskError
 from dllmzoo.records import Key
@@ -52,6 +53,19 @@ def test_a_prompt_without_room_for_the_answer_is_refused_never_cut(made):
 def test_messages_without_a_chat_template_are_refused(made):
     with pytest.raises(TaskError, match="no chat template"):
         made.prompt_ids([{"role": "user", "content": "1"}])
+
+
+def test_an_answer_that_the_prompt_begins_is_left_open(made):
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made.tokenizer.backend_tokenizer)
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ m['content'] }}4{% endfor %}"
+        "{% if add_generation_prompt %}3{% endif %}"
+    )
+    chat = replace(made, tokenizer=tokenizer)
+    question = {"role": "user", "content": "1"}
+    assert chat.prompt_ids([question]) == [1, 4, 3]
+    begun = {"role": "assistant", "content": "22"}
+    assert chat.prompt_ids([question, begun]) == [1, 4, 2, 2]
 
 
 def test_an_answer_ends_at_its_first_end_token_and_holds_no_special_ones(made):

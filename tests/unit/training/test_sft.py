@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from dllmzoo.errors import UsageError
 from dllmzoo.records import Key, take
-from dllmzoo.training.sft import Demonstrations, as_rollout, noise, train
+from dllmzoo.training.reads import Read
+from dllmzoo.training.sft import Demonstrations, as_rollout, noise, noise_levels, train
 from dllmzoo.zoo import SCHEDULES
 from tests.unit.training.small import Digits, Ranks, budget, codec, flat, learner, network
 
@@ -58,6 +60,40 @@ def test_the_weight_of_a_curved_schedule_is_its_rate_over_its_mask_probability()
     torch.testing.assert_close(views.weight_BKL[:, 0, :1], expected_B1)
 
 
+def blocks(which, size=2, rows=6):
+    return replace(demonstrated(which, rows), block_size=size)
+
+
+def test_a_block_network_has_a_noise_level_for_each_block_evenly_apart():
+    rollout, key = blocks(data()), Key(3, 0, "views")
+    t_BL = noise_levels(data(), rollout, key)
+    drawn_B1 = key.uniform(rollout.sample_B, 1)
+    count_B1 = rollout.block_BL.amax(1, keepdim=True) + 1
+    expected_BL = 1 - (drawn_B1 + rollout.block_BL.clamp(min=0) / count_B1) % 1
+    assert torch.equal(t_BL, expected_BL) and count_B1.min() > 1
+    assert noise(data(), rollout, key).layout == "dual_stream"
+
+
+def test_each_level_is_uniform_over_the_whole_range():
+    rollout = blocks(data(), rows=400)
+    last_B = noise_levels(data(), rollout, Key(3, 0, "views"))[:, -1]
+    # 400 numbers: the mean has a standard error of .289 / 20 = .0144
+    assert last_B.mean().item() == pytest.approx(0.5, abs=0.05)
+    assert last_B.min() > 0 and last_B.max() <= 1
+
+
+def test_a_row_may_have_one_level_in_a_block_network_too():
+    rollout, key = blocks(data()), Key(3, 0, "views")
+    t_BL = noise_levels(data(noise="row"), rollout, key)
+    assert torch.equal(t_BL, (1 - key.uniform(rollout.sample_B, 1)).expand_as(t_BL))
+    assert noise(data(noise="row"), rollout, key).layout == "dual_stream"
+
+
+def test_levels_of_blocks_need_blocks():
+    with pytest.raises(UsageError, match=r"sft\.noise: row"):
+        noise_levels(data(noise="block"), demonstrated(data()), Key(3, 0, "views"))
+
+
 def test_masks_do_not_depend_on_padding_or_neighbours():
     rollout = demonstrated(data())
     key = Key(3, 0, "views")
@@ -103,7 +139,7 @@ def test_the_loss_is_weighted_nats_per_token_by_direct_differentiation(completio
     share = int(hide_BL.sum()) / int(rollout.attend_BL.sum())
     assert row["masked_share"] == pytest.approx(share)
     ran = (int(hide_BL.any(1).sum()), rollout.tokens_BL.shape[1], int(hide_BL.sum()), True)
-    assert meter.forwards == [ran]
+    assert meter.forwards == [Read(*ran)]
 
 
 @pytest.mark.parametrize("completion_only", [True, False])

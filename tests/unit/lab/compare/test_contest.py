@@ -28,6 +28,18 @@ def test_a_pattern_finds_files_and_leaves_supervised_recipes_out(tiny):
     assert found == ("recipes/a_sudoku.yaml", "recipes/b_sudoku.yaml", tiny)
 
 
+def test_a_pattern_keeps_to_the_base_that_most_recipes_start_from(tiny):
+    Path("recipes").mkdir()
+    small = {"name": "llada", "weights": "llada-tiny-sudoku"}
+    for name in ("a", "b"):
+        write_recipe(Path(f"recipes/{name}_sudoku.yaml").resolve(), model=small)
+    write_recipe(Path("recipes/c_sudoku.yaml").resolve())  # trained from nothing
+    said = []
+    found = find_recipes(["recipes/*_sudoku.yaml"], said.append)
+    assert found == ("recipes/a_sudoku.yaml", "recipes/b_sudoku.yaml")
+    assert said == ["left out, not trained from llada-tiny-sudoku: recipes/c_sudoku.yaml"]
+
+
 def test_a_pattern_without_files_finds_packaged_recipes(tiny):
     found = find_recipes(["recipes/egspo*_sudoku.yaml"])
     assert {"egspo_sudoku", "egspo_sa_sudoku"} <= set(found)
