@@ -173,7 +173,9 @@ def attempt(
     short = changes.smoke_overrides(tree.children.get("smoke", Node({})), problems)
     if not smoke and short:
         problems += _smoke_problems(tree, short, name, folder)
-    tree, notices = changes.apply(tree, [*(short if smoke else []), *wanted], problems)
+    if smoke:  # what its parts replace is no news: the recipe says it
+        tree, _ = changes.apply(tree, short, problems)
+    tree, notices = changes.apply(tree, wanted, problems)
     if smoke and not short:
         notices.append("the recipe has no smoke block; it runs as it stands")
     recipe = _made(tree, name, folder, problems, notices)
