@@ -74,6 +74,12 @@ def test_evaluation_is_greedy_with_its_own_steps_and_no_threshold():
     assert greedy(dynamic, 2).threshold is None and greedy(dynamic, 2).steps == 2
 
 
+def test_the_steps_of_a_block_sampler_are_those_of_a_block_and_keep_its_threshold():
+    blocks = SAMPLERS.get("block_diffusion")(answer_length=6, remask="dynamic", threshold=0.7)
+    assert greedy(blocks, 2).steps_per_block == 2 and greedy(blocks, 2).threshold == 0.7
+    assert greedy(blocks).steps_per_block is None
+
+
 def test_the_policy_is_evaluated_without_gradient_in_its_resting_mode():
     policy = network().train()
     seen = []
