@@ -51,7 +51,9 @@ class BlockElbo:
     | `pad_end` | the same, but shown as end tokens |
     | `score_tail` | the same as `keep_sampled`, and scored: all that the sampler drew |
 
-    m_b counts them in all three, so the three share their masks. Later blocks are left out.
+    m_b counts them in all three, so the three share their masks; only slots that a sampler left
+    empty, as `block_diffusion` never does in such a block, stay masked unless `pad_end` fills them.
+    Later blocks are left out.
 
     Args:
         views: K >= 1, masks of the whole answer.

@@ -302,7 +302,8 @@ class SDARForCausalLM(ZooModel):
             if document_ids is not None:
                 position_BL = token_positions(position_BL, document_ids)
         real_BL = torch.ones_like(position_BL, dtype=torch.bool) if attend_BL is None else attend_BL
-        self._check_length(position_BL, real_BL)
+        if position_ids is not None or position_BL.shape[1] > self.config.max_position_embeddings:
+            self._check_length(position_BL, real_BL)
         size = self.block_size
         if size is None:  # one block holds everything
             size, origin = self.config.max_position_embeddings + 1, 0
@@ -349,8 +350,6 @@ class SDARForCausalLM(ZooModel):
 
     def _check_length(self, position_BL: Tensor, real_BL: Tensor) -> None:
         limit = self.config.max_position_embeddings
-        if position_BL.shape[1] <= limit and position_BL.shape[0] == 1:
-            return
         longest = int(torch.where(real_BL, position_BL, 0).max()) + 1 if real_BL.numel() else 0
         if longest > limit:
             raise ModelError(

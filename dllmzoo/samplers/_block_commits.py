@@ -7,6 +7,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from dllmzoo.samplers._candidates import Candidates
 from dllmzoo.samplers._canvas import spread_out
@@ -57,7 +58,7 @@ class Choice:
     def _within_bound(self, entropy_RN: Tensor) -> Tensor:
         """count_R: how many of the lowest entropies may be taken together."""
         sorted_RN = entropy_RN.sort(dim=1).values
-        smaller_RN = sorted_RN.cumsum(1) - sorted_RN  # all of a prefix but its largest
+        smaller_RN = pad(sorted_RN.cumsum(1)[:, :-1], (1, 0))  # all of a prefix but its largest
         return (smaller_RN <= self.bound).sum(1).clamp(min=1)
 
 

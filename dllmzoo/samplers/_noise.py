@@ -60,7 +60,8 @@ class KeyedNoise:
     Args:
         key: of the round.
         sample_B: int64, index of each row in the round.
-        num_steps: T.
+        num_steps: T, or the most steps in a row that one slot can be drawn in: steps count modulo
+            this number.
         answer_length: N.
         device: where the numbers are needed.
     """
@@ -83,7 +84,7 @@ class KeyedNoise:
 
     def token(self, logits_SV: Tensor, temperature: float, at: Slots) -> Tensor:
         """token_S by inverse CDF; a token of probability 0 is never drawn."""
-        uniform_S = self._uniform_BTN[at.row_S, at.step, at.slot_S]
+        uniform_S = self._uniform_BTN[at.row_S, at.step % self.num_steps, at.slot_S]
         return inverse_cdf(tempered(logits_SV, temperature).softmax(-1), uniform_S)
 
     def priority(self, at: Slots) -> Tensor:

@@ -40,9 +40,10 @@ class BlockDiffusion:
     With the cache the whole prompt blocks are read once. A step reads one block and the stored keys
     and values before it; a full block is read once more, without masks, to be stored (not the last
     one). For an answer of C blocks that is 1 + S + (C - 1) short forwards for S steps instead of S
-    of the whole canvas; the tokens are the same. Rows whose block is full earlier are left out of
-    its forwards, and rows that have stopped, of everything that follows. Memory: keys and values of
-    prompt and answer in every layer, and at worst a copy of them while only some rows run.
+    of the whole canvas; the tokens are the same, but where half precision tips a close choice. Rows
+    whose block is full earlier are left out of its forwards, and rows that have stopped, of
+    everything that follows. Memory: keys and values of prompt and answer in every layer, and at
+    worst a copy of them while only some rows run.
 
     Step s of a row is its s-th forward that commits something, whatever its neighbours do: steps
     run from 0 without a gap, `num_steps` T = N bounds them, and rows are in different blocks at the
@@ -154,7 +155,8 @@ class BlockDiffusion:
     ) -> tuple[tuple[int, int, int, int], ...]:
         """(rows, queries, keys, logits) of each forward of one sample that never stops, at most.
 
-        A confidence or an entropy may commit more at a step than is counted here.
+        A confidence or an entropy may commit more at a step than is counted here; beside a row
+        with a longer prompt a row of less than a block of prompt is read once more.
 
         Args:
             prompt_length: real tokens of the prompt.
@@ -198,7 +200,8 @@ class BlockDiffusion:
         N, T = self.answer_length, self.num_steps
         canvas = Canvas.blank(prompts, N, T, policy.mask_id, device)
         if noise is None:
-            noise = KeyedNoise(key, prompts.sample_B, T, N, device)
+            # a slot is drawn in its block's steps only: at most `size` of them, one after the other
+            noise = KeyedNoise(key, prompts.sample_B, min(size, N), N, device)
         grid = BlockGrid.of(canvas, size)
         reader = reader_of(policy, canvas, grid, self.cache)
         self._fill(_Walk(canvas, grid, reader, noise, self._law(policy)))

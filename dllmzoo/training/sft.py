@@ -89,8 +89,8 @@ def noise(data: Demonstrations, rollout: Rollout, key: Key) -> Views:
 def noise_levels(data: Demonstrations, rollout: Rollout, key: Key) -> Tensor:
     """Noise level t in (0, 1] of every slot, (B, L): one number a row, or one a block.
 
-    The levels of a row's n blocks stand 1/n apart on a circle, at a random place: each is uniform,
-    and together they spread evenly, which lowers the variance of the loss.
+    The levels of the n blocks of a row that hold a target stand 1/n apart on a circle, at a random
+    place: each is uniform, and together they spread evenly, which lowers the variance of the loss.
     """
     drawn_B1 = key.uniform(rollout.sample_B, 1).to(rollout.tokens_BL.device)
     if data.noise == "row" or (data.noise == "auto" and rollout.block_size is None):
@@ -101,7 +101,10 @@ def noise_levels(data: Demonstrations, rollout: Rollout, key: Key) -> Tensor:
             "sft.noise: row, or a block model such as sdar with attention: block_causal"
         )
     block_BL = rollout.block_BL.clamp(min=0)
-    return 1 - (drawn_B1 + block_BL / (block_BL.amax(1, keepdim=True) + 1)) % 1
+    target_BL = rollout.answer_BL if data.completion_only else rollout.attend_BL
+    first_B1 = torch.where(target_BL, block_BL, block_BL.amax()).amin(1, keepdim=True)
+    last_B1 = torch.where(target_BL, block_BL, 0).amax(1, keepdim=True)
+    return 1 - (drawn_B1 + (block_BL - first_B1) / (last_B1 - first_B1 + 1)) % 1
 
 
 def as_rollout(

@@ -53,3 +53,7 @@ def test_the_bound_looks_at_masked_slots_alone():
 @pytest.mark.parametrize("rule", ["static", "dynamic", "sequential", "entropy_bound"])
 def test_a_network_of_nan_still_gets_on(rule):
     assert len(chosen(rule, [float("nan")] * 3, at={1, 2})) == 1
+
+
+def test_a_bound_of_0_takes_one_however_small_the_lowest_entropy_is():
+    assert chosen("entropy_bound", [1.0, 1e-18, 2.0], bound=0.0) == [1]

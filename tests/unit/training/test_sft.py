@@ -1,5 +1,6 @@
 """Supervised training: its masks, its weights, its loss."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -68,9 +69,19 @@ def test_a_block_network_has_a_noise_level_for_each_block_evenly_apart():
     rollout, key = blocks(data()), Key(3, 0, "views")
     t_BL = noise_levels(data(), rollout, key)
     drawn_B1 = key.uniform(rollout.sample_B, 1)
-    count_B1 = rollout.block_BL.amax(1, keepdim=True) + 1
-    expected_BL = 1 - (drawn_B1 + rollout.block_BL.clamp(min=0) / count_B1) % 1
-    assert torch.equal(t_BL, expected_BL) and count_B1.min() > 1
+    # 4 answer slots behind an odd prompt lie in 3 blocks of 2, behind an even one in 2
+    prompt_B1 = (rollout.attend_BL & ~rollout.answer_BL).sum(1, keepdim=True)
+    count_B1 = 2 + prompt_B1 % 2
+    rank_BL = rollout.block_BL.clamp(min=0) - prompt_B1 // 2
+    expected_BL = 1 - (drawn_B1 + rank_BL / count_B1) % 1
+    answer_BL = rollout.answer_BL
+    torch.testing.assert_close(t_BL[answer_BL], expected_BL[answer_BL])
+    levels = [row[keep].unique().tolist() for row, keep in zip(t_BL, answer_BL, strict=True)]
+    assert [len(each) for each in levels] == count_B1[:, 0].tolist()
+    for each in levels:  # evenly apart, whatever stands before the answer
+        assert [b - a for a, b in itertools.pairwise(each)] == pytest.approx(
+            [1 / len(each)] * (len(each) - 1), abs=1e-6
+        )
     assert noise(data(), rollout, key).layout == "dual_stream"
 
 
