@@ -230,8 +230,8 @@ def test_positions_behind_the_longest_sequence_are_refused_with_a_cache_too():
     model, ids = tiny_sdar(max_position_embeddings=16), tokens(1, 4)
     place_BL = torch.arange(13, 17).unsqueeze(0)
     with pytest.raises(ModelError, match="17 tokens is longer"):
-        model(ids, position_ids=place_BL, cache=model.new_cache(64), store=True)
-    model(ids, position_ids=place_BL - 1, cache=model.new_cache(64), store=True)
+        logits(model, ids, position_ids=place_BL, cache=model.new_cache(64), store=True)
+    logits(model, ids, position_ids=place_BL - 1, cache=model.new_cache(64), store=True)
 
 
 def test_an_attention_program_that_is_not_built_is_refused(tmp_path):
