@@ -260,7 +260,8 @@ def compare(
     )
     keep.refuse(card)
     if dry_run:
-        show_forecast(forecast(study.forecast(options), output), as_json=as_json)
+        arms = study.forecast(options, narrator(as_json=as_json))
+        show_forecast(forecast(arms, output), as_json=as_json)
         return
     result = study.run(options, narrator(as_json=as_json))
     tables, verdicts = study.named_tables(result), study.verdicts(result)

@@ -87,9 +87,12 @@ def unknown(where: str, path: Path, what: str, known: Collection[str]) -> Proble
         known: its options.
     """
     name, dotted = str(path[-1]), key_path(path)
-    if name == "block_size" and "block_length" not in known:
+    if name in ("block_size", "block_length", "decode_block") and "block_length" not in known:
         message = f"{name!r} is no option of {what}: blocks are those of the network's attention"
         return Problem(where, dotted, message, f"leave it out; {NETWORK_BLOCKS}")
+    if "steps_per_block" in known and "sampler.steps" in (dotted, RENAMED.get(dotted)):
+        message = f"{what} has no {name!r} over the whole answer: it counts the steps of a block"
+        return Problem(where, dotted, message, "write sampler.steps_per_block")
     if dotted in RENAMED:
         message = f"{name!r} is called {RENAMED[dotted]} here"
         hint = f"write {RENAMED[dotted]}" + f"; {NETWORK_BLOCKS}" * (name == "block_size")

@@ -80,8 +80,8 @@ class BlockDiffusion:
         cache: false reads the whole canvas at every step, as is done for a policy without a cache.
 
     References:
-        SDAR, 2025 (arXiv:2510.06303); Arriola et al., 2025, BD3-LM (arXiv:2503.09573); bound: Ben-
-        Hamu et al., 2025, EB-Sampler (arXiv:2505.24857). Differs from SDAR's released script in:
+        SDAR, 2025 (arXiv:2510.06303); Arriola et al., 2025, BD3-LM (arXiv:2503.09573);
+        bound: EB-Sampler, 2025 (arXiv:2505.24857). Differs from SDAR's released script in:
         the answer has exactly N tokens (there it is filled up to a whole block); prompts of unlike
         length in one batch; only masked slots are candidates (there a step can overwrite the
         prompt's tail); the masked slots of the first block are shared over its steps; the mask

@@ -140,6 +140,21 @@ def test_a_block_size_of_a_part_is_the_models(key):
     assert "model.config.block_size" in problem.hint
 
 
+@pytest.mark.parametrize(
+    ("name", "said", "hint"),
+    [
+        ("block_length", "blocks are those of the network's attention", "model.config.block_size"),
+        ("steps", "it counts the steps of a block", "write sampler.steps_per_block"),
+        ("num_steps", "it counts the steps of a block", "write sampler.steps_per_block"),
+    ],
+)
+def test_what_other_samplers_count_over_the_whole_answer_is_explained(name, said, hint):
+    written = recipe()
+    written["sampler"][name] = 4
+    _, (problem,) = attempt(written)
+    assert said in problem.message and hint in problem.hint
+
+
 @pytest.mark.parametrize("key", ["sampler", "likelihood"])
 def test_where_there_is_a_block_length_the_hint_names_both(key):
     written = recipe(LOW, "elbo")

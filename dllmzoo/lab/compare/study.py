@@ -83,15 +83,19 @@ def _arms(found: Sequence[Contestant], rates: Mapping[str, float], options: Opti
     ]  # fmt: skip
 
 
-def forecast(options: Options) -> list[Arm]:
+def forecast(options: Options, say: Say | None = None) -> list[Arm]:
     """The runs of the comparison proper, by forecast; probing and tuning may change them.
+
+    Args:
+        options: of the comparison.
+        say: told which recipes a pattern leaves out.
 
     Raises:
         RecipeError: all problems of all recipes.
         UsageError: options contradict each other, or recipes cannot be compared.
     """
     refuse(options)
-    found = contestants(find_recipes(options.recipes), options.overrides, options.output)
+    found = contestants(find_recipes(options.recipes, say), options.overrides, options.output)
     return _forecast(found, own_rates(found, options), options)
 
 
