@@ -186,15 +186,15 @@ def changed(sampler: Any, **options: Any) -> Any:
         raise UsageError(f"the sampler cannot take {names} so: {first_line(error)}") from error
 
 
-def with_steps(sampler: Any, steps: int | None) -> Any:
-    """The sampler with another number of denoising steps, as `evaluate.steps` sets it.
+def with_steps(sampler: Any, steps: int | None, **options: Any) -> Any:
+    """The sampler with other options and number of denoising steps, as `evaluate.steps` sets it.
 
     Raises:
-        UsageError: the sampler takes no such number.
+        UsageError: the sampler takes no such number, or an option does not fit it.
     """
     from dllmzoo.training.evaluate import steps_field
 
-    return changed(sampler, **{steps_field(sampler): steps})
+    return changed(sampler, **{steps_field(sampler): steps}, **options)
 
 
 def first_line(error: Exception) -> str:

@@ -91,9 +91,9 @@ def generate_answers(
     source = policies.source_of(model)
     texts = read_prompts(prompts or [])
     made = recipe_of(source, recipe, change or [], own_prompts=bool(texts))
-    sampler = policies.changed(
-        policies.with_steps(policies.sampler_of(made, change or []), steps),
-        temperature=temperature, answer_length=length,
+    sampler = policies.with_steps(
+        policies.sampler_of(made, change or []), steps, temperature=temperature,
+        answer_length=length,
     )  # fmt: skip
     policy, codec = policies.load_policy(source, dtype or made.model.dtype)
     chat = not raw and getattr(codec.tokenizer, "chat_template", None)

@@ -18,14 +18,14 @@ def boxed(text: str) -> list[str]:
         >>> boxed(r"\boxed{1} and \boxed{\frac{2}{3}}")
         ['1', '\\frac{2}{3}']
     """
-    found, position = [], 0
+    found, position, ends = [], 0, _closings(text)
     while opening := _OPENING.search(text, position):
         position = opening.end()
         if text.startswith("{", position):
-            if (end := closing(text, position)) is not None:
+            if (end := ends.get(position)) is not None:
                 found.append(text[position + 1 : end])
                 position = end + 1
-        elif (bare := _BARE.match(text, position)) and opening[0][-1].isspace():
+        elif opening[0][-1].isspace() and (bare := _BARE.match(text, position)):
             found.append(bare[0])
             position = bare.end()
     return found
@@ -35,6 +35,19 @@ def last_boxed(text: str) -> str | None:
     """The last boxed result; None where there is none."""
     found = boxed(text)
     return found[-1] if found else None
+
+
+def _closings(text: str) -> dict[int, int]:
+    """Where each box with braces opens -> where it closes, in one pass over the text."""
+    boxes = {opening.end() for opening in _OPENING.finditer(text)}
+    ends: dict[int, int] = {}
+    opened: list[int] = []
+    for brace in _BRACE.finditer(text) if boxes else ():
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif brace[0] == "}" and opened and (start := opened.pop()) in boxes:
+            ends[start] = brace.start()
+    return ends
 
 
 def closing(text: str, start: int) -> int | None:

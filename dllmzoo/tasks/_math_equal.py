@@ -24,6 +24,10 @@ _PLAIN_OPERAND = re.compile(r"[+-]?[0-9.,]+|\\[A-Za-z]+|.?", re.DOTALL)
 _SMALL_POWER = re.compile(r"[({]?([0-9]{1,2})(?:\^|\*\*)[({]?([0-9]{1,2})[)}]?[)}]?")
 _FACTORIAL = re.compile(r"(?:[0-9]{4,}|[)}!])\s*!")
 _MACRO = re.compile(r"\\[A-Za-z]+|\\.")
+_NOTATION = re.compile(r"\\(?:left|right)(?![A-Za-z])|\\[()\[\],;:! ]|\$|\s")
+_BASED = re.compile(r"(?:[A-Za-z]=)?\(?([0-9A-F]*[0-9][0-9A-F]*)\)?_(\{.+\}|[0-9]+)")
+_ORDERED = re.compile(r"[(\[][^()\[\]]*,[^()\[\]]*[)\]]")
+_NAMED = re.compile(r"([A-Za-z])=(.*)")
 _SPACING = re.compile(r"\\[,;:!$% ]|\{,\}|\\(?:text|mathrm|mbox)(?![A-Za-z])")
 
 
@@ -35,6 +39,8 @@ def same_result(
     If the right result is a number, another number is compared exactly; if not, equal spelling
     after `normal_form` is enough. What is left goes to math-verify. A number against words, two
     numbers or bad digits is wrong at once, and so is a tower of powers too large to be computed.
+    Different are also `100_2`, `100_3` and `100`; `(1,2)` and `\{1,2\}`; `[5,5]` and `5`; `x=5`
+    and `y=5`. Not looked at are units, a name on one side only, and the order of a bare list.
 
     Args:
         answer: what the text states, without its box; empty is never right.
@@ -48,6 +54,8 @@ def same_result(
     """
     if not answer.strip() or not gold.strip():
         return False
+    if (alike := _alike_notation(answer, gold)) is not None:
+        return alike
     number, right = read_number(answer), read_number(gold)
     if number is not None and right is not None:
         return number == right
@@ -56,6 +64,26 @@ def same_result(
     if symbolic == "off" or not _comparable(answer, right is not None):
         return False
     return CHECKER.equal(answer.strip(), gold.strip(), limit)
+
+
+def _alike_notation(answer: str, gold: str) -> bool | None:
+    """Whether two results agree in base, brackets and name; None if that does not settle it."""
+    pair = [_NOTATION.sub("", text).removesuffix(".") for text in (answer, gold)]
+    based = [_BASED.fullmatch(text) for text in pair]
+    if any(based):
+        stated = [(b[1].lstrip("0"), b[2].strip("{}")) for b in based if b is not None]
+        return len(stated) == 2 and stated[0] == stated[1]
+    named = [_NAMED.fullmatch(text) for text in pair]
+    if named[0] and named[1] and named[0][1].casefold() != named[1][1].casefold():
+        values = [_MACRO.sub("", each[2]) for each in named if each]
+        if not any(map(str.isalpha, "".join(values))):
+            return False
+    for one, other in (pair, pair[::-1]):
+        if _ORDERED.fullmatch(one) and read_number(one) is None:
+            is_set = other.startswith("\\{") and other.endswith("\\}")
+            if is_set or read_number(other) is not None:
+                return False
+    return None
 
 
 def _comparable(answer: str, to_number: bool) -> bool:

@@ -30,6 +30,28 @@ _AFTER = re.compile(
 _VARIABLE_BEFORE = re.compile(r"\b[xyzn]\s*$")
 _VARIABLE_AFTER = re.compile(r"\s[xyzn]\b")
 
+_ANYWHERE = (
+    r"minus|negative|plus|not|divided|multiplied|(?:hundred|thousand|(?:m|b|tr)illion|dozen)(?:s|ths?)?"
+    r"|half|halves|quarters?|thirds?|(?:four|fif|six|seven|eigh|nin|ten)ths|over|under|at\s+(?:least|most)"
+)
+_COUNTED = (
+    r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+    r"|(?:thir|four|fif|six|seven|eigh|nine)teen|(?:twen|thir|for|fif|six|seven|eigh|nine)ty)"
+)
+_CHANGED_BEFORE = re.compile(
+    rf"\b(?:{_ANYWHERE}|(?:less|more|fewer|greater)\s+than|below|above|up\s+to|about"
+    rf"|approximately|nearly|almost|twice|double|triple|times|roots?|sqrt|log|ln|sin|cos|tan)\b"
+    rf"|\b(?:{_COUNTED}(?:\s+(?:and|or|to|point))?|pi|\u03c0|i|e)\s*$",
+    re.IGNORECASE,
+)
+_CHANGED_AFTER = re.compile(
+    rf"\b(?:{_ANYWHERE}|or\s+(?:more|less|fewer)|squared|cubed|factorial|doubled|tripled|halved"
+    rf"|times(?!\W*$|\s+(?:a|an|per|each|as|more)\b))\b"
+    rf"|^\s*,?\s*(?:(?:and|or|to|point)\s+)?{_COUNTED}\b(?!-)"
+    rf"|^\s*(?:pi|\u03c0|i(?!\.\s*e\b)|e|k|sqrt|log|ln|sin|cos|tan)\b",
+    re.IGNORECASE,
+)
+
 _SIGNS = str.maketrans(
     {"\u2212": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-", "\u00a0": " ", "\u2009": "~"}
     | {"\u202f": "~", "\u20ac": "", "\u00a3": "", "\u00a5": "", "\u00b0": ""}
@@ -61,7 +83,8 @@ def read_number(text: str, percent: Percent = "number") -> Fraction | None:
 
     Read are signs, decimals, thousands in groups of three, fractions (`3/4`, `\frac{3}{4}`), mixed
     numbers (`3\frac{1}{2}`), currencies, units and words around the number, and `name = number`.
-    A letter glued to a digit (`3x`, `1e3`), wrong groups (`1,00`) and a second number make it none.
+    A letter glued to a digit (`3x`, `1e3`), wrong groups (`1,00`), a second number, and words that
+    change the value (`minus 5`, `5 million`, `5 and a half`, `about 5`, `5 i`) make it none.
 
     Args:
         text: an answer, up to 1000 characters.
@@ -124,7 +147,9 @@ def _stands_alone(stated: re.Match[str]) -> bool:
         apart = sign != sign.strip() and "=" not in before
         if apart or before[-1] not in " =:\n\t":
             return False
-    return not _VARIABLE_BEFORE.search(before) and not _VARIABLE_AFTER.match(after)
+    if _VARIABLE_BEFORE.search(before) or _VARIABLE_AFTER.match(after):
+        return False
+    return not _CHANGED_BEFORE.search(before) and not _CHANGED_AFTER.search(after)
 
 
 def _fraction(written: str) -> Fraction:

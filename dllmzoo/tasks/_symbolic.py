@@ -29,6 +29,7 @@ TOO_LATE: dict[str, Any] = {"late": True}
 """Stands for a reply that did not come in time."""
 
 INSTALL = "pip install dllmzoo[math]"
+REMEDY = f"`{INSTALL}`, or set `task.symbolic: off` to compare strings and numbers only"
 _WORKER = Path(__file__).with_name("_symbolic_worker.py")
 _LIBRARY = "math_verify"
 
@@ -38,13 +39,25 @@ class CheckerError(TaskError):
 
 
 def missing_library() -> str | None:
-    """What to install for symbolic checks; None where it is there. Nothing is imported."""
-    if importlib.util.find_spec(_LIBRARY) is not None:
-        return None
-    return (
-        f"symbolic answers are compared by math-verify, which is not installed: `{INSTALL}`, or "
-        f"set `task.symbolic: off` to compare strings and numbers only"
-    )
+    """What to do before symbolic checks are possible; None where this process's worker is ready."""
+    if absent := _not_found():
+        return absent
+    try:
+        CHECKER.start()
+    except CheckerError as error:
+        return str(error)
+    return None
+
+
+def _not_found() -> str | None:
+    """What to do if the library is not installed, or cannot be looked for; nothing is imported."""
+    try:
+        if importlib.util.find_spec(_LIBRARY) is not None:
+            return None
+        cause = "is not installed"
+    except Exception as error:
+        cause = f"cannot be looked for ({type(error).__name__}: {error})"
+    return f"symbolic answers are compared by math-verify, which {cause}: {REMEDY}"
 
 
 class SymbolicChecker:
@@ -81,6 +94,15 @@ class SymbolicChecker:
         if isinstance(verdict, TimeoutError):
             raise TimeoutError(*verdict.args)
         return verdict
+
+    def start(self) -> None:
+        """Start the worker, if none is ready.
+
+        Raises:
+            CheckerError: math-verify is missing or broken, or no worker can be started.
+        """
+        with self._lock:
+            self._start()
 
     def close(self) -> None:
         """End the worker."""
@@ -132,7 +154,8 @@ class SymbolicChecker:
                 self._stop()
                 cause = reply.get("missing", f"not ready after {START_SECONDS:g} s")
                 raise CheckerError(
-                    missing_library() or f"the checker of maths answers does not start: {cause}"
+                    _not_found()
+                    or f"the checker of maths answers does not start: {cause}; {REMEDY}"
                 )
             self._ready = True
 
@@ -148,7 +171,9 @@ class SymbolicChecker:
                 start_new_session=True,  # an interrupt of the run is not one of the worker
             )
         except OSError as error:
-            raise CheckerError(f"the checker of maths answers cannot start: {error}") from error
+            raise CheckerError(
+                f"the checker of maths answers cannot start: {error}; {REMEDY}"
+            ) from error
         self._ready, self._pending = False, b""
 
     def _stop(self) -> None:

@@ -31,8 +31,8 @@ def main() -> None:
 
     try:
         equal = _comparison()
-    except ImportError as error:
-        reply(missing=str(error))
+    except Exception as error:  # an installed library may be broken in any way
+        reply(missing=f"{type(error).__name__}: {error}")
         return
     _limit_memory()
     reply(ready=True)

@@ -142,12 +142,6 @@ def test_an_evaluation_needs_a_sampler_that_asks_the_model():
     assert problem.path == "evaluate.sampler"
 
 
-def test_the_evaluation_of_a_block_sampler_takes_steps_of_a_block():
-    blocks = {"name": "block_diffusion", "answer_length": 8, "commits": "linear"}
-    problems = found(evaluate={"sampler": blocks, "steps": 2, "also_steps": [1, 4]})
-    assert not [each for each in problems if each.path.startswith("evaluate.steps")]
-
-
 def test_the_evaluation_asks_its_own_sampler_for_steps():
     own = {"sampler": {"name": "writer", "answer_length": 3, "steps": 2}, "steps": 4}
     problem = one(evaluate=own)

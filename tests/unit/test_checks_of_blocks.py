@@ -179,3 +179,8 @@ def test_the_parts_of_ebpo_go_together():
     ebpo["loss"] |= {"clip_low": 0.2, "clip_high": 0.2, "length_norm": "none"}
     ebpo["loss"]["normaliser"] = "sequence"
     assert check(load(ebpo)) == []
+
+
+def test_the_evaluation_of_a_block_sampler_takes_steps_of_a_block():
+    written = recipe() | {"evaluate": {"steps": 2, "also_steps": [1, 4]}}
+    assert check(load(written)) == []

@@ -45,7 +45,7 @@ def test_recipes_of_a_schedule_are_those_that_sample_or_mask_by_it(cli):
         return json.loads(cli("show", "schedule", name, "--json").out)["recipes"]
 
     assert users("ascending") == ["cj_grpo_sudoku", "llada_8b/cj_grpo_sudoku"], "sampler.commits"
-    assert users("linear") == ["sft_sudoku_tiny"], "sft.schedule"
+    assert users("linear") == ["sft_sudoku_sdar_tiny", "sft_sudoku_tiny"], "sft.schedule"
     assert users("cosine") == [], "optimizer.schedule is of learning rates"
 
 

@@ -71,3 +71,23 @@ def test_towers_and_factorials_are_too_large(text):
 )  # fmt: skip
 def test_ordinary_powers_are_not(text):
     assert not too_large(text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [("100_2", "100_3"), ("100", "100_3"), ("100_{2}", r"100_{3}"), ("(1,2)", r"\{1,2\}"),
+     ("[5,5]", "5"), ("(5, 5)", "5"), ("x=5", "y=5"), (r"x=\sqrt{2}", r"y=\sqrt{2}")],
+)  # fmt: skip
+def test_base_brackets_and_name_are_part_of_a_result(unasked, answer, gold):
+    assert not same_result(answer, gold)
+    assert not same_result(gold, answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [("100_{3}", "100_3"), ("$0100_3$", "(100)_3"), ("x=5", "5"), ("(1,2)", "(1, 2)"),
+     (r"\left\{1,2\right\}", r"\{1,2\}"), ("(1,000)", "1000"), ("X = 5", "x=5")],
+)  # fmt: skip
+def test_the_same_base_brackets_and_name_are_equal(unasked, answer, gold):
+    assert same_result(answer, gold)
+    assert same_result(gold, answer)

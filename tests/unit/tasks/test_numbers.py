@@ -44,6 +44,30 @@ def test_what_is_no_single_number_is_none(text):
     assert read_number(text) is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "minus 5", "negative 5", "5 million", r"5\text{ million}", "5 hundred", "5 dozen",
+        "5 halves", "5 and a half", "5 quarters", "two thirds 5", "twice 5", "double 5",
+        "5 squared", "5 cubed",
+        "5 times x", "5 plus x", "5 minus", "not 5", "less than 5", "more than 5", "at least 5",
+        "5 or more", "over 5", "under 5", "about 5", "approximately 5", "5 pi", "5 \u03c0", "5 i",
+        "5 e", "pi 5", "\u03c0 5", "i 5", "one and 5", "5 and one", "5 point five", "5 k",
+    ],
+)  # fmt: skip
+def test_words_that_change_the_value_make_it_no_number(text):
+    assert read_number(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["5 dollars", "5 cm", "5 apples", "5 hours", "I have 5 cents", "5 times", "5 times a week",
+     "5 two-liter bottles", "5, i.e. what is left", "each one costs 5", "5 more than Tom"],
+)  # fmt: skip
+def test_other_words_do_not(text):
+    assert read_number(text) == 5
+
+
 def test_a_percentage_is_a_number_or_a_fraction():
     assert read_number("50%") == read_number(r"50\%", "number") == 50
     assert read_number("50%", "fraction") == read_number(r"50\%.", "fraction") == Fraction(1, 2)

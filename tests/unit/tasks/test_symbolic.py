@@ -83,12 +83,31 @@ def test_a_missing_library_is_named_with_what_to_install(monkeypatch):
     assert "pip install dllmzoo[math]" in (missing_library() or "")
 
 
+def test_a_library_that_cannot_be_looked_for_is_named(monkeypatch):
+    def broken(name):
+        raise ValueError("no spec")
+
+    monkeypatch.setattr(importlib.util, "find_spec", broken)
+    said = missing_library() or ""
+    assert "no spec" in said and "pip install dllmzoo[math]" in said and "symbolic: off" in said
+
+
+def test_a_broken_library_is_named_with_what_to_do(monkeypatch, tmp_path):
+    (tmp_path / "math_verify").mkdir()
+    (tmp_path / "math_verify" / "__init__.py").write_text("raise RuntimeError('half a library')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(_symbolic, "CHECKER", SymbolicChecker())
+    said = missing_library() or ""
+    assert "RuntimeError: half a library" in said
+    assert "pip install dllmzoo[math]" in said and "task.symbolic: off" in said
+
+
 def test_a_worker_that_does_not_start_is_an_error(monkeypatch, tmp_path):
     broken = tmp_path / "worker.py"
     broken.write_text("raise SystemExit\n")
     monkeypatch.setattr(_symbolic, "_WORKER", broken)
     checker = SymbolicChecker()
-    with pytest.raises(CheckerError, match="does not start"):
+    with pytest.raises(CheckerError, match=r"does not start.*pip install dllmzoo\[math\]"):
         checker.equal("1+q", "q+1", LIMIT)
     broken.write_text('print(\'{"missing": "no module"}\')\n')
     with pytest.raises(CheckerError, match="no module"):

@@ -83,7 +83,9 @@ def test_the_first_ratio_of_a_round_is_1(name):
     shared = "own masks" not in name
     _, rows = trained(name, rounds=1)
     if "ratio" in rows[0]:
-        assert (rows[0]["ratio"] == 1.0 and rows[0]["ratio_max"] == 1.0) == shared
+        exact = 1e-15 if "kl exact" in name else 0.0  # there the first pass is a forward of its own
+        ones = [abs(rows[0][key] - 1.0) <= exact for key in ("ratio", "ratio_max")]
+        assert all(ones) == shared
     assert rows[0].get("clip_fraction", 0.0) == 0.0 or not shared
     _, rows = trained(name, rounds=1, passes=2)
     assert rows[0].get("ratio_max", 2.0) != 1.0, "the second pass has moved"
