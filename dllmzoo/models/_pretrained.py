@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -17,6 +17,9 @@ from dllmzoo.models._layers import Slots
 
 class ZooModel(PreTrainedModel):
     """A `PreTrainedModel` that loads every tensor of a checkpoint exactly once, or not at all."""
+
+    end_of_turn: ClassVar[Mapping[int, int]] = {}
+    """Vocabulary size -> id of the public tokenizer's end-of-turn token, by family."""
 
     @classmethod
     def from_pretrained(  # type: ignore[override]
@@ -49,6 +52,14 @@ class ZooModel(PreTrainedModel):
                 "the config of this model has no mask_token_id; write it into config.json"
             )
         return self.config.mask_token_id
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Ids that end an answer: end of text, and end of turn in the public vocabulary."""
+        eos = self.config.eos_token_id
+        ids = [] if eos is None else list(eos) if isinstance(eos, list | tuple) else [eos]
+        turn = self.end_of_turn.get(self.config.vocab_size)
+        return tuple(dict.fromkeys(ids if turn is None else [*ids, turn]))
 
     @staticmethod
     @contextmanager

@@ -132,6 +132,7 @@ class LLaDAModelLM(ZooModel):
     _no_split_modules = ["LLaDABlock"]  # noqa: RUF012
 
     family: ClassVar[str] = "llada"
+    end_of_turn: ClassVar[Mapping[int, int]] = END_OF_TURN
     lora_targets: ClassVar[Mapping[str, str]] = {
         "attention": _in_blocks("q_proj", "k_proj", "v_proj", "attn_out"),
         "mlp": _in_blocks("ff_proj", "up_proj", "ff_out"),
@@ -147,14 +148,6 @@ class LLaDAModelLM(ZooModel):
         with self.without_global_randomness():
             self.model = LLaDATransformer(config)
             self.post_init()
-
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
-        """Ids that end an answer: end of text, and end of turn in the public vocabulary."""
-        eos = self.config.eos_token_id
-        ids = [] if eos is None else list(eos) if isinstance(eos, list | tuple) else [eos]
-        turn = END_OF_TURN.get(self.config.vocab_size)
-        return tuple(dict.fromkeys(ids if turn is None else [*ids, turn]))
 
     def _init_weights(self, module: nn.Module) -> None:
         """Fresh weights by `init_fn` of the config; norms start at 1."""

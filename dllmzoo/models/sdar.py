@@ -163,6 +163,7 @@ class SDARForCausalLM(ZooModel):
     _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}  # noqa: RUF012
 
     family: ClassVar[str] = "sdar"
+    end_of_turn: ClassVar[Mapping[int, int]] = END_OF_TURN
     lora_targets: ClassVar[Mapping[str, str]] = {
         "attention": _in_layers("q_proj", "k_proj", "v_proj", "o_proj"),
         "mlp": _in_layers("gate_proj", "up_proj", "down_proj"),
@@ -185,14 +186,6 @@ class SDARForCausalLM(ZooModel):
         if problems := self.config.attention_problems():
             raise ModelError("the SDAR config was changed: " + "; ".join(problems))
         return self.config.block_size if self.config.attention == "block_causal" else None
-
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
-        """Ids that end an answer: end of turn in the public vocabulary, and end of text."""
-        eos = self.config.eos_token_id
-        ids = [] if eos is None else list(eos) if isinstance(eos, list | tuple) else [eos]
-        turn = END_OF_TURN.get(self.config.vocab_size)
-        return tuple(dict.fromkeys(ids if turn is None else [*ids, turn]))
 
     def _init_weights(self, module: nn.Module) -> None:
         """Fresh weights: normal with the config's `initializer_range`; norms start at 1."""

@@ -74,8 +74,7 @@ def noise(data: Demonstrations, rollout: Rollout, key: Key) -> Views:
     t_BL = noise_levels(data, rollout, key)
     mask_BL = data.schedule.mask_prob(t_BL)
     uniform_BL = rollout.slot_uniform(key.sub("slots"))
-    target_BL = rollout.answer_BL if data.completion_only else rollout.attend_BL
-    hide_BL = (uniform_BL < mask_BL) & target_BL
+    hide_BL = (uniform_BL < mask_BL) & _targets(data, rollout)
     weight_BL = data.schedule.rate(t_BL) / mask_BL.clamp(min=data.min_mask)
     one_B1 = torch.ones_like(t_BL[:, :1])
     return Views(
@@ -101,10 +100,15 @@ def noise_levels(data: Demonstrations, rollout: Rollout, key: Key) -> Tensor:
             "sft.noise: row, or a block model such as sdar with attention: block_causal"
         )
     block_BL = rollout.block_BL.clamp(min=0)
-    target_BL = rollout.answer_BL if data.completion_only else rollout.attend_BL
+    target_BL = _targets(data, rollout)
     first_B1 = torch.where(target_BL, block_BL, block_BL.amax()).amin(1, keepdim=True)
     last_B1 = torch.where(target_BL, block_BL, 0).amax(1, keepdim=True)
     return 1 - (drawn_B1 + (block_BL - first_B1) / (last_B1 - first_B1 + 1)) % 1
+
+
+def _targets(data: Demonstrations, rollout: Rollout) -> Tensor:
+    """Slots that may be hidden, bool (B, L)."""
+    return rollout.answer_BL if data.completion_only else rollout.attend_BL
 
 
 def as_rollout(
