@@ -18,8 +18,9 @@ from dllmzoo.errors import RecipeError, UnknownNameError
 from dllmzoo.recipe.packaged import data_folder, recipe_path, recipes
 
 __all__ = [
-    "CARDS", "DatasetCard", "MethodCard", "ModelCard", "ResultCard", "WeightsCard", "card", "cards",
-    "names", "path", "recipe_path", "recipes", "summary", "weights_card", "weights_folder",
+    "CARDS", "DatasetCard", "MethodCard", "ModelCard", "PublishedCard", "ResultCard", "WeightsCard",
+    "card", "cards", "names", "path", "recipe_path", "recipes", "summary", "weights_card",
+    "weights_folder",
 ]  # fmt: skip
 
 
@@ -208,7 +209,33 @@ class ResultCard:
     notes: tuple[str, ...] = ()
 
 
-Card = ModelCard | WeightsCard | MethodCard | DatasetCard | ResultCard
+@dataclass(frozen=True)
+class PublishedCard:
+    """A table of numbers that others report; nothing of it was made here.
+
+    Args:
+        name: kebab-case.
+        title: one line: whose numbers of what.
+        setting: how they were measured, as far as it is known.
+        columns: heads of the table, the first two `method` and `model`, the last `read in`.
+        rows: cells, as many as there are columns; numbers are percent; null = not reported. A
+            method is a card of registry/methods where there is one, or `untrained`. `read in`
+            says whose text has the numbers: `authors`, `authors of NAME`, a `third party`, whose
+            reading may be wrong, or `sources differ`, which a note explains.
+        paper: citation of who reports.
+        notes: what to know before comparing with other tables.
+    """
+
+    name: str
+    title: str
+    setting: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | int | float | None, ...], ...]
+    paper: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+Card = ModelCard | WeightsCard | MethodCard | DatasetCard | ResultCard | PublishedCard
 
 CARDS: dict[str, type[Card]] = {
     "models": ModelCard,
@@ -216,12 +243,16 @@ CARDS: dict[str, type[Card]] = {
     "datasets": DatasetCard,
     "methods": MethodCard,
     "results": ResultCard,
+    "published": PublishedCard,
 }
-"""Folder of registry/ -> what its cards hold."""
+"""Kind of card -> what it holds. What others report lies apart, in registry/results/published/."""
+
+PLACES = {"published": "results/published"}
+"""Kinds whose folder of registry/ bears another name."""
 
 
 def names(kind: str) -> tuple[str, ...]:
-    """Names of the cards of a folder of registry/, sorted; nothing is parsed."""
+    """Names of the cards of a kind, sorted; nothing is parsed."""
     return tuple(_files(kind))
 
 
@@ -252,7 +283,7 @@ def card(kind: str, name: str) -> dict[str, Any]:
 
 
 def cards(kind: str) -> list[Any]:
-    """Every card of a folder of registry/, by name, as `CARDS` says.
+    """Every card of a kind, by name, as `CARDS` says.
 
     Raises:
         RecipeError: all problems of the first file that has some.
@@ -286,7 +317,7 @@ def weights_card(spec: str | Path | None) -> WeightsCard | None:
 def _files(kind: str) -> dict[str, Path]:
     if kind not in CARDS:
         raise UnknownNameError(f"no kind of card {kind!r}; there are: {', '.join(CARDS)}")
-    folder = data_folder("registry") / kind
+    folder = data_folder("registry") / PLACES.get(kind, kind)
     if kind == "weights":
         return {file.parent.name: file for file in sorted(folder.glob("*/card.yaml"))}
     return {file.stem: file for file in sorted(folder.glob("*.yaml"), key=lambda file: file.stem)}

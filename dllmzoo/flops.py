@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dllmzoo.errors import ModelError
@@ -191,51 +191,58 @@ def shape_of(config: Any) -> Shape:
     )
 
 
+def _linears(
+    names: Sequence[str], width: int, wide: int, narrow: int, inner: int
+) -> tuple[Linear, ...]:
+    """The seven layers of a block: queries, keys, values, the way back, gate, up, down."""
+    q, k, v, back, gate, up, down = names
+    return (
+        Linear(0, q, width, wide),
+        Linear(0, k, width, narrow, every=True),
+        Linear(0, v, width, narrow, every=True),
+        Linear(1, back, wide, width),
+        Linear(2, gate, width, inner),
+        Linear(2, up, width, inner),
+        Linear(3, down, inner, width),
+    )
+
+
 def _llada(config: Any) -> Shape:
-    width, mlp = config.d_model, config.mlp_width
-    narrow = config.num_kv_heads * config.head_width
+    width, narrow = config.d_model, config.num_kv_heads * config.head_width
+    names = ("q_proj", "k_proj", "v_proj", "attn_out", "ff_proj", "up_proj", "ff_out")
     return Shape(
         layers=config.n_layers,
         width=width,
         attention=width,
         vocabulary=config.num_embeddings,
-        linears=(
-            Linear(0, "q_proj", width, width),
-            Linear(0, "k_proj", width, narrow, every=True),
-            Linear(0, "v_proj", width, narrow, every=True),
-            Linear(1, "attn_out", width, width),
-            Linear(2, "ff_proj", width, mlp),
-            Linear(2, "up_proj", width, mlp),
-            Linear(3, "ff_out", mlp, width),
-        ),
+        linears=_linears(names, width, width, narrow, config.mlp_width),
         prefix="model.transformer.blocks.0",
     )
 
 
-def _sdar(config: Any) -> Shape:
-    width, mlp, head = config.hidden_size, config.intermediate_size, config.head_dim
+def _qwen(config: Any) -> Shape:
+    width, head, inner = config.hidden_size, config.head_dim, config.intermediate_size
     wide, narrow = config.num_attention_heads * head, config.num_key_value_heads * head
+    names = (
+        *(f"self_attn.{letter}_proj" for letter in "qkvo"),
+        "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
+    )  # fmt: skip
     return Shape(
         layers=config.num_hidden_layers,
         width=width,
         attention=wide,
         vocabulary=config.num_embeddings,
-        linears=(
-            Linear(0, "self_attn.q_proj", width, wide),
-            Linear(0, "self_attn.k_proj", width, narrow, every=True),
-            Linear(0, "self_attn.v_proj", width, narrow, every=True),
-            Linear(1, "self_attn.o_proj", wide, width),
-            Linear(2, "mlp.gate_proj", width, mlp),
-            Linear(2, "mlp.up_proj", width, mlp),
-            Linear(3, "mlp.down_proj", mlp, width),
-        ),
+        linears=_linears(names, width, wide, narrow, inner),
         prefix="model.layers.0",
-        causal=True,
-        block_size=config.block_size if config.attention == "block_causal" else None,
     )
 
 
-SHAPES: dict[str, Callable[[Any], Shape]] = {"llada": _llada, "sdar": _sdar}
+def _sdar(config: Any) -> Shape:
+    block_size = config.block_size if config.attention == "block_causal" else None
+    return replace(_qwen(config), causal=True, block_size=block_size)
+
+
+SHAPES: dict[str, Callable[[Any], Shape]] = {"llada": _llada, "sdar": _sdar, "Dream": _qwen}
 """model_type -> its shape."""
 
 

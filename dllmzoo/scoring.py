@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from dllmzoo.models._sharded import everywhere, is_sharded, most, put_back
 from dllmzoo.records import Key, Rollout, Steps, Views
 from dllmzoo.samplers._noise import inverse_cdf, tempered
 
@@ -49,7 +51,7 @@ def score(
     """Log-probs of the rollout's tokens in every view, without gradient.
 
     The head runs at scored slots only, log-softmax in float32; a view that scores nothing costs
-    no forward.
+    no forward. With sharded parameters every process runs the same number of forwards.
 
     Args:
         policy: the network, as it is.
@@ -64,6 +66,8 @@ def score(
     logprob_BKL = torch.zeros_like(views.score_BKL, dtype=_precision(policy))
     kl_BKL = torch.zeros_like(logprob_BKL) if reference is not None else None
     filler = _Filler(rollout, views, guesses, key) if guesses else None
+    number = math.ceil(int(views.score_BKL.any(2).sum()) / micro_batch)
+    idle = most(number, policy) - number
     for chunk in _chunks(rollout, views, micro_batch, policy, wide=guesses > 0):
         logits_SV = chunk.logits(policy)
         logprob_BKL[chunk.slots] = chunk.logprob(logits_SV)
@@ -71,6 +75,12 @@ def score(
             kl_BKL[chunk.slots] = chunk.kl(logits_SV, chunk.logits(reference))
         if filler is not None:
             filler.fill(chunk, logits_SV, policy.mask_id)
+    for _ in range(idle):
+        for network in (policy, reference):
+            if network is not None:
+                _dummy(rollout, views, network).logits(network)
+    put_back(policy)
+    put_back(reference)
     scored_BKL = views.score_BKL
     return Scores(
         torch.where(scored_BKL, logprob_BKL, 0),
@@ -95,7 +105,7 @@ def replay(
     Exact for any differentiable pool and loss whose gradient at the log-probs is `grad_BKL`;
     memory does not grow with the number of views. Every process runs the same number of
     forwards, since sharded parameters are gathered in each; the parameters' gradient is
-    synchronised in the last one.
+    synchronised in the last one, that of sharded parameters in each: no process holds all of it.
 
     Args:
         policy: the wrapped model, in training mode with every dropout at 0.
@@ -119,7 +129,7 @@ def replay(
     for i in range(forwards):
         chunk = chunks[i] if i < len(chunks) else _dummy(rollout, views, policy)
         last = i == forwards - 1
-        waits = accelerator is not None and not last
+        waits = accelerator is not None and not last and not is_sharded(policy)
         with accelerator.no_sync(policy) if waits else nullcontext():  # type: ignore[union-attr]
             logits_SV = chunk.logits(policy)
             logprob_S = chunk.logprob(logits_SV)
@@ -170,10 +180,10 @@ def score_and_guess(
     """
     states = states_before(rollout, steps)
     settings = {"micro_batch": micro_batch, "guesses": guesses, "key": key}
-    if views.layout == "full" and _same_inputs(views, states):
-        idle_BK = states.score_BKL.any(2) & ~views.score_BKL.any(2)
-        if not idle_BK.any():
-            return score(policy, rollout, views, **settings)
+    same = views.layout == "full" and _same_inputs(views, states)
+    idle_BK = states.score_BKL.any(2) & ~views.score_BKL.any(2)
+    if everywhere(same and not bool(idle_BK.any()), policy):
+        return score(policy, rollout, views, **settings)
     guessed = score(policy, rollout, states, **settings)
     return replace(
         score(policy, rollout, views, micro_batch=micro_batch), guess_BKL=guessed.guess_BKL

@@ -20,7 +20,7 @@ from mkdocs.structure.pages import Page
 
 import dllmzoo
 from dllmzoo import ZOO
-from dllmzoo.catalogue import ResultCard, cards
+from dllmzoo.catalogue import PublishedCard, ResultCard, cards
 from dllmzoo.catalogue import path as card_path
 from dllmzoo.describe import Info, Parameter, describe
 from dllmzoo.plugins import load_plugins
@@ -151,6 +151,8 @@ def catalogue_cards(folder: str, page: Page, config: MkDocsConfig) -> str:
     """The cards of a folder of `registry/`: a heading each, facts as a table, remarks as lists."""
     if folder == "results":
         return results_table(None, page, config)
+    if folder == "published":
+        return "\n\n".join(published_block(card) for card in cards("published"))
     parts = []
     for card in cards(folder):
         facts, lists = [], []
@@ -173,6 +175,15 @@ def catalogue_cards(folder: str, page: Page, config: MkDocsConfig) -> str:
                 facts.append((label, _cell(value)))
         parts += [f"### {card.name}", f"{card.title}.", table(("fact", "value"), facts), *lists]
     return "\n\n".join(parts) or "None yet."
+
+
+def published_block(card: PublishedCard) -> str:
+    """A table of numbers that others report, with how they were measured and where it stands."""
+    rows = ([_cell(cell) for cell in row] for row in card.rows)
+    notes = "\n".join(f"- {note}" for note in card.notes)
+    source = f"{card.setting} Percent." + (f" Source: {card.paper}." if card.paper else "")
+    parts = [f"### {card.title}", source, table(card.columns, rows), notes]
+    return "\n\n".join(filter(None, parts))
 
 
 def published_table(_: str | None, page: Page, config: MkDocsConfig) -> str:

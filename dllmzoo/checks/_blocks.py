@@ -25,11 +25,13 @@ def check_blocks(recipe: Recipe, found: Found, network: Network) -> None:
         _context(recipe)
     if not needy or not found.sound("model.name", "model.weights", "model.config"):
         return
-    why = _without_blocks(recipe, network)
+    why = without_blocks(recipe, network)
     for key, part in needy.items():
         if why is not None:
             place, what = _place(key, part)
             found.add(place, f"{what}, and {why}", _remedy(recipe, network, place))
+    if why is None:
+        _steps(recipe, found, network)
     if why is None and "likelihood" in needy:
         _size(recipe, found, network)
         if found.sound("sampler"):
@@ -54,7 +56,7 @@ def _place(key: str, part: Any) -> tuple[str, str]:
     return key, f"{kind} {name_of(part)} works in the blocks of the network's attention"
 
 
-def _without_blocks(recipe: Recipe, network: Network) -> str | None:
+def without_blocks(recipe: Recipe, network: Network) -> str | None:
     """Why the network has no blocks; None if it has."""
     if network.config.get("attention") == "full":
         return "this network's attention is full"
@@ -100,6 +102,26 @@ def _size(recipe: Recipe, found: Found, network: Network) -> None:
             f"those of the network have {size}: 2^{size} - 1 forwards",
             "use likelihood block_elbo, or a network of smaller blocks",
         )
+
+
+def _steps(recipe: Recipe, found: Found, network: Network) -> None:
+    """More steps for a block than it has tokens: the rest would commit nothing."""
+    size = network.config.get("block_size")
+    own, other = recipe.sampler, recipe.evaluate.sampler
+    counts = {
+        "sampler.steps_per_block": getattr(own, "steps_per_block", None),
+        "evaluate.sampler.steps_per_block": getattr(other, "steps_per_block", None),
+    }
+    if getattr(other or own, "steps_field", None) == "steps_per_block":
+        counts["evaluate.steps"] = recipe.evaluate.steps
+        counts["evaluate.also_steps"] = max(recipe.evaluate.also_steps, default=None)
+    for key, count in counts.items():
+        if isinstance(size, int) and count is not None and count > size:
+            found.add(
+                key,
+                f"{count} steps for a block, and the network's blocks have {size} tokens",
+                f"give at most {size}: every step commits at least one token",
+            )
 
 
 def _order(recipe: Recipe, found: Found, network: Network) -> None:

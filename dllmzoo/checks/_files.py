@@ -16,6 +16,7 @@ from dllmzoo.errors import ModelError
 from dllmzoo.recipe._explain import shown
 
 CONFIG, ADAPTER = "config.json", "adapter_config.json"
+TOKENIZER = "tokenizer_config.json"
 CHARACTERS = "characters:"
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w.-]+)?")
 SPECIAL = 3
@@ -31,12 +32,16 @@ class Vocabulary:
         size: ids it uses; None = not known.
         characters: all that it can write, if it is a tokenizer of single characters.
         chat: whether it renders chat messages; None = not known.
+        eos_id: id of its end token; None = it has none, or it is not known.
+        pad_id: id of its padding token; the same.
     """
 
     mask_id: int | None = None
     size: int | None = None
     characters: str | None = None
     chat: bool | None = None
+    eos_id: int | None = None
+    pad_id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -116,23 +121,34 @@ def vocabulary_of(spec: str) -> Vocabulary | None:
     """
     if spec.startswith(CHARACTERS):
         characters = spec.removeprefix(CHARACTERS)
-        size = len(characters) + SPECIAL
-        return Vocabulary(size - 1, size, characters, chat=False)
-    where = locate(spec)
+        return _of_characters(characters)
+    folder = Path(os.path.expanduser(spec))
+    where = folder if (folder / TOKENIZER).is_file() else locate(spec)
     if isinstance(where, Mapping):
         return Vocabulary(where["mask_token_id"])
-    if where is None or not (where / "tokenizer_config.json").is_file():
+    if where is None or not (where / TOKENIZER).is_file():
         return None
-    stated = _json(where / "tokenizer_config.json")
+    stated = _json(where / TOKENIZER)
     ids = _ids(where)
-    mask = stated.get("mask_token")
-    mask = mask.get("content") if isinstance(mask, dict) else mask
+    mask, eos, pad = (
+        ids.get(_spelled(stated, f"{name}_token") or "") for name in ("mask", "eos", "pad")
+    )
     chat = "chat_template" in stated or (where / "chat_template.jinja").is_file()
     if (characters := stated.get("characters")) is not None:
-        size = len(characters) + SPECIAL
-        return Vocabulary(size - 1, size, characters, chat=False)
+        return _of_characters(characters)
     size = max(ids.values()) + 1 if ids else None
-    return Vocabulary(ids.get(mask) if mask else None, size, None, chat)
+    return Vocabulary(mask, size, None, chat, eos, pad)
+
+
+def _of_characters(characters: str) -> Vocabulary:
+    size = len(characters) + SPECIAL
+    return Vocabulary(size - 1, size, characters, chat=False, eos_id=size - 2, pad_id=size - 3)
+
+
+def _spelled(stated: Mapping[str, Any], name: str) -> str | None:
+    """A special token of tokenizer_config.json as text."""
+    token = stated.get(name)
+    return token.get("content") if isinstance(token, dict) else token
 
 
 def _ids(folder: Path) -> dict[str, int]:

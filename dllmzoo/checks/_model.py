@@ -6,11 +6,13 @@ import difflib
 import importlib.util
 import inspect
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from dllmzoo import catalogue
 from dllmzoo.checks._files import CHARACTERS, Network, Vocabulary, config_of, locate, vocabulary_of
 from dllmzoo.checks._found import Found
+from dllmzoo.checks._loading import check_loading
 from dllmzoo.errors import DllmzooError
 from dllmzoo.recipe.recipe import Recipe
 from dllmzoo.zoo import MODELS
@@ -38,14 +40,17 @@ def check_model(recipe: Recipe, found: Found) -> Network:
         return _from_nothing(recipe, found)
     config: Mapping[str, Any] = {}
     try:
-        config = config_of(locate(model.weights))
+        where = locate(model.weights)
+        config = config_of(where)
     except DllmzooError as error:
         found.add("model.weights", str(error), _weights_hint(model.weights))
         return Network()
     vocabulary = _vocabulary(recipe, found)
+    ours = not config or _family(recipe, found, config)
     if config:
-        _family(recipe, found, config)
         _ids(recipe, found, config, vocabulary)
+    if ours:
+        check_loading(recipe, found, config, vocabulary, written=isinstance(where, Path))
     return Network(config, vocabulary)
 
 
@@ -70,16 +75,14 @@ def _from_nothing(recipe: Recipe, found: Found) -> Network:
             hint = f"did you mean {close[0]!r}?" if close else f"fields: {', '.join(sorted(known))}"
             found.add(f"model.config.{name}", f"{model.name} has no field {name!r}", hint)
     fields = {name: value for name, value in fields.items() if name in known}
-    derived = {}
-    if vocabulary is not None and vocabulary.characters is not None:
-        last = len(vocabulary.characters)
-        derived = {
-            "vocab_size": last + 3,
-            "pad_token_id": last,
-            "eos_token_id": last + 1,
-            "mask_token_id": last + 2,
-        }
+    derived: dict[str, int | None] = {}
+    if vocabulary is not None and vocabulary.size is not None:
+        derived = {"pad_token_id": vocabulary.pad_id, "eos_token_id": vocabulary.eos_id}
+        known_ids = {"vocab_size": vocabulary.size, "mask_token_id": vocabulary.mask_id}
+        derived |= {name: value for name, value in known_ids.items() if value is not None}
     for name, value in derived.items():
+        if value is None:
+            continue
         given = fields.get(name, value)
         too_few = name == "vocab_size" and isinstance(given, int) and given < value
         if too_few or (name != "vocab_size" and given != value):
@@ -96,6 +99,7 @@ def _from_nothing(recipe: Recipe, found: Found) -> Network:
         for line in lines[1:] or lines:
             found.quote("model.config", line)
         return Network(fields, vocabulary)
+    check_loading(recipe, found, made.to_dict(), vocabulary, written=False)
     return Network(made.to_dict(), vocabulary)
 
 
@@ -126,20 +130,23 @@ def _vocabulary(recipe: Recipe, found: Found) -> Vocabulary | None:
         return None
 
 
-def _family(recipe: Recipe, found: Found, config: Mapping[str, Any]) -> None:
+def _family(recipe: Recipe, found: Found, config: Mapping[str, Any]) -> bool:
+    """Whether the weights are of the family that the recipe names."""
     name, held = recipe.model.name, str(config.get("model_type", ""))
     if importlib.util.find_spec(f"dllmzoo.models.{name}") is not None:
         expected = name
     else:
         family: Any = MODELS.get(name)
         expected = family.config_class.model_type
-    if held.lower() != expected.lower():
+    fits = held.lower() == expected.lower()
+    if not fits:
         hint = f"write model.name: {held.lower()}" if held.lower() in MODELS.names() else ""
         found.add(
             "model.weights",
             f"these weights are of the family {held or 'unknown'!r}, and model.name is {name!r}",
             hint or f"choose weights of {name}; families built here: {', '.join(MODELS.names())}",
         )
+    return fits
 
 
 def _ids(

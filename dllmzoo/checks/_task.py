@@ -15,7 +15,12 @@ LOOKED_AT = 4
 
 
 def check_task(recipe: Recipe, found: Found, network: Network) -> None:
-    """Ask the task about its data; look at prompts where that costs nothing."""
+    """Ask the task about its data and what its stage needs; look at prompts where that is free.
+
+    A task may offer `check() -> list[str]`, what is wrong with files that were named, and
+    `problems(stage) -> list[str]`, what keeps it from `rl` or `sft`: no training data, or no
+    sandbox for programs that rewards would run.
+    """
     if recipe.task is None or not found.sound("task"):
         return
     answers = _answers(recipe, found)
@@ -27,9 +32,12 @@ def check_task(recipe: Recipe, found: Found, network: Network) -> None:
                 f"an answer of {answer} tokens leaves no room for a prompt: the model's longest "
                 f"sequence is {longest}",
             )
-    if problems := _said(lambda: list(getattr(recipe.task, "check", list)())):
-        for problem in problems:
-            found.quote("task", problem)
+    stage = recipe.stage if found.sound("stage") else "rl"
+    problems = _said(lambda: list(getattr(recipe.task, "problems", lambda _: [])(stage)))
+    problems += _said(lambda: list(getattr(recipe.task, "check", list)()))
+    for problem in problems:
+        found.quote("task", problem)
+    if problems:
         return
     if getattr(recipe.task, "hub", None) is not None:
         return
@@ -38,7 +46,8 @@ def check_task(recipe: Recipe, found: Found, network: Network) -> None:
     for problem in wrong:
         found.quote("task", problem)
     if not wrong:
-        _prompts(prompts, answers, found, network)
+        style = "task.prompt_style" if hasattr(recipe.task, "prompt_style") else None
+        _prompts(prompts, answers, found, network, style)
 
 
 def _answers(recipe: Recipe, found: Found) -> dict[str, int]:
@@ -63,16 +72,18 @@ def _said(ask: Callable[[], list[str] | None]) -> list[str]:
 
 
 def _prompts(
-    prompts: list[Any], answers: Mapping[str, int], found: Found, network: Network
-) -> None:
+    prompts: list[Any], answers: Mapping[str, int], found: Found, network: Network,
+    style: str | None,
+) -> None:  # fmt: skip
     vocabulary = network.vocabulary
     if vocabulary is None:
         return
+    plain = "plain prompts (prompt_style: compact), or " if style else ""
     if vocabulary.chat is False and any(not isinstance(each, str) for each in prompts):
         found.add(
-            "task.prompt_style",
+            style or "task",
             "the task asks in chat messages, and the tokenizer has no chat template",
-            "use plain prompts (prompt_style: compact), or the weights of an instruct model",
+            f"use {plain}the weights, or `model.tokenizer`, of an instruct model",
         )
         return
     if vocabulary.characters is None:

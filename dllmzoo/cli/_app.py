@@ -11,15 +11,19 @@ from typing import Annotated, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from dllmzoo import hub
 from dllmzoo.cli import _output as out
 from dllmzoo.cli._kinds import guess
 from dllmzoo.errors import DllmzooError
 
 COMMANDS = (
-    "train", "evaluate", "generate", "export", "sweep", "lab", "listing", "show", "check", "new",
-    "env",
+    "train", "plan", "evaluate", "generate", "report", "watch", "export", "sweep", "lab",
+    "listing", "show", "check", "new", "pull", "env",
 )  # fmt: skip
 """Modules that hold the commands, in the order of the help."""
+
+ANYWHERE = ("--debug", "--offline")
+"""Flags that may stand behind a command too."""
 
 ENDS_TOGETHER = (0, 3, 130)
 """Exit codes that all processes of a run end with: none waits for another that has failed."""
@@ -59,6 +63,9 @@ def program(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show Python's traceback of an error (any position).")
     ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Never use the network (any position).")
+    ] = False,
 ) -> None:
     """Reinforcement learning of diffusion language models, part by part."""
     if version:
@@ -88,10 +95,12 @@ def run(args: Sequence[str]) -> int:
     """Run the program on `args`; returns the exit code. Errors become one message each."""
     head, tail = _split_at_dashes(args)
     debug = "--debug" in head
+    if "--offline" in head:
+        hub.go_offline()
     try:
         _register_commands()
         result = app(
-            [word for word in head if word != "--debug"] + tail, prog_name="dllmzoo",
+            [word for word in head if word not in ANYWHERE] + tail, prog_name="dllmzoo",
             standalone_mode=False, obj=list(args),
         )  # fmt: skip
         sys.stdout.flush()

@@ -18,11 +18,12 @@ CARDS: dict[str, tuple[str, ...]] = {
     "method": ("methods",),
     "dataset": ("datasets",),
     "result": ("results",),
+    "published": ("published",),
 }
 """Kinds of cards and the folders of registry/ they are in: all that `model.weights` can name."""
 ALL: tuple[str, ...] = (*COMPONENTS, "recipe", *CARDS)
 
-_PLURALS = {"loss": "losses", "weights": "weights"}
+_PLURALS = {"loss": "losses", "weights": "weights", "published": "published"}
 _TITLE = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
 
 

@@ -84,12 +84,14 @@ def refuse_what_is_nowhere(spec: str) -> None:
 
 
 def recipe_for(
-    source: Source, recipe: str | None, changes: Sequence[str], *, task: str | None = None
-) -> Recipe:
+    source: Source, recipe: str | None, changes: Sequence[str], *, task: str | None = None,
+    quiet: bool = False,
+) -> Recipe:  # fmt: skip
     """The recipe whose task and sampler are used.
 
     It is the one the user names, the run's own, or the first shipped one that starts from the
-    model; with only a task, the sampler `low_confidence` as it is by default.
+    model (a note says which, unless `quiet`); with only a task, the sampler `low_confidence` as
+    it is by default.
 
     Raises:
         UsageError: nothing says which task.
@@ -103,7 +105,8 @@ def recipe_for(
     if source.run is not None:
         return load(source.run / RECIPE_FILE, wanted)
     if (known := recipe_of_weights(source.spec)) is not None:
-        out.warn(f"note: task and sampler are those of the recipe {known}")
+        if not quiet and out.is_main_process():
+            out.warn(f"note: task and sampler are those of the recipe {known}")
         return load(known, wanted)
     if task is None and not any(word.startswith(("task=", "task.name=")) for word in changes):
         raise UsageError(
@@ -148,6 +151,18 @@ def load_policy(source: Source, dtype: str) -> tuple[Any, Codec]:
     return policy, Codec(tokenizer, policy.mask_id, tuple(policy.stop_ids), limit, device)
 
 
+def fingerprint(policy: Any) -> str:
+    """Two networks with one fingerprint hold the same weights, as far as samples of them tell."""
+    import hashlib
+
+    digest = hashlib.blake2b(digest_size=16)
+    for name, value in policy.named_parameters():
+        flat = value.detach().reshape(-1)
+        part = flat[:: max(len(flat) // 1024, 1)].float().cpu()
+        digest.update(f"{name} {tuple(value.shape)}".encode() + part.numpy().tobytes())
+    return digest.hexdigest()
+
+
 def best_device() -> str:
     """An accelerator of this process, or the CPU."""
     import torch
@@ -186,6 +201,24 @@ def changed(sampler: Any, **options: Any) -> Any:
         raise UsageError(f"the sampler cannot take {names} so: {first_line(error)}") from error
 
 
+def evaluated(sampler: Any, steps: int | None, **options: Any) -> Any:
+    """The sampler as evaluation uses it: see `training.evaluate.answering`.
+
+    Raises:
+        UsageError: the sampler cannot be used so.
+    """
+    from pydantic import ValidationError
+
+    from dllmzoo.training.evaluate import answering, steps_field
+
+    try:
+        return answering(sampler, steps, **options)
+    except (TypeError, ValidationError) as error:
+        values = {steps_field(sampler): steps, **options}
+        asked = ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
+        raise UsageError(f"the sampler cannot take {asked}: {first_line(error)}") from error
+
+
 def with_steps(sampler: Any, steps: int | None, **options: Any) -> Any:
     """The sampler with other options and number of denoising steps, as `evaluate.steps` sets it.
 
@@ -201,5 +234,8 @@ def first_line(error: Exception) -> str:
     """What an error says, without the lines around it."""
     details = getattr(error, "errors", None)
     if details is not None:
-        return "; ".join(f"{'.'.join(map(str, d['loc']))}: {d['msg']}" for d in details())
+        return "; ".join(
+            ": ".join([*map(str, each["loc"]), each["msg"].removeprefix("Value error, ")])
+            for each in details()
+        )
     return str(error).partition("\n")[0]

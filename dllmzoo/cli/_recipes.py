@@ -7,12 +7,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dllmzoo.errors import UsageError
+
 if TYPE_CHECKING:
     from dllmzoo.recipe import Recipe
 
 OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
 
 RECIPE_HELP = "A file, or the name of a packaged recipe (`dllmzoo list recipes`)."
+INSTEAD = {
+    "model": "name the model as the first word",
+    "seed": "use --seed",
+    "output": "use --output",
+}
+"""Section of a recipe -> how a command that answers takes it."""
 OVERRIDES_HELP = "Changes to the recipe: `loss.clip_low=0.1 sampler=random_order`."
 
 
@@ -28,6 +36,27 @@ def split_words(words: Iterable[str]) -> tuple[list[str], list[str]]:
     for word in words:
         (overrides if is_override(word) else recipes).append(word)
     return recipes, overrides
+
+
+def refuse_unread(changes: Iterable[str], command: str, read: Sequence[str]) -> None:
+    """Refuse changes to what a command does not read, so that none is taken for granted.
+
+    Args:
+        changes: `key=value` each.
+        command: for the message.
+        read: sections of a recipe; `model.dtype` is read too.
+
+    Raises:
+        UsageError: names the first such change, and what to write instead.
+    """
+    for change in changes:
+        key = change.partition("=")[0]
+        section = key.partition(".")[0]
+        if section not in read and key != "model.dtype":
+            raise UsageError(
+                f"{change} would change nothing: of a recipe `{command}` reads {', '.join(read)} "
+                f"and model.dtype; {INSTEAD.get(section, 'leave it out')}"
+            )
 
 
 def load_checked(

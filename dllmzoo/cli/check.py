@@ -1,4 +1,4 @@
-"""`dllmzoo check` and `dllmzoo schema`: recipes before anything is loaded or run."""
+"""`dllmzoo check` and `dllmzoo schema`: recipes before anything is run."""
 
 from __future__ import annotations
 
@@ -28,9 +28,17 @@ def check_recipes(
     smoke: Annotated[
         bool, typer.Option("--smoke", help="Check the recipe with its `smoke` block applied.")
     ] = False,
+    preflight: Annotated[
+        bool,
+        typer.Option(
+            "--preflight",
+            help="Load the weights too, and prove what training takes for granted: mask id, "
+            "tokenizer, logit alignment, first ratio, batch invariance, LoRA coverage, memory.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Report every problem of every recipe, with its place; nothing is loaded or run."""
+    """Report every problem of every recipe, with its place; nothing is trained."""
     sources, overrides = recipes.split_words(words)
     if not sources:
         raise UsageError("name at least one recipe: dllmzoo check RECIPE... [key=value]...")
@@ -38,6 +46,9 @@ def check_recipes(
     found: dict[str, list[Problem]] = {}
     for source in sources:
         found[source], notices = problems_of(source, overrides, smoke=smoke)
+        if preflight and not found[source]:
+            found[source], verdicts = preflight_problems(source, overrides, smoke=smoke)
+            notices += verdicts
         if not as_json:
             _report(source, found[source], notices)
     if as_json:
@@ -61,6 +72,25 @@ def problems_of(
     except DllmzooError as error:
         return [Problem(source, "", str(error))], []
     return [], list(recipe.notices)
+
+
+def preflight_problems(
+    source: str, overrides: list[str], *, smoke: bool
+) -> tuple[list[Problem], list[str]]:
+    """What fails once the weights of a sound recipe are loaded, and what does not."""
+    from dllmzoo.training.preflight import preflight
+    from dllmzoo.training.setup import make_accelerator, make_learner
+
+    recipe = recipes.load_checked(source, overrides, smoke=smoke)
+    where = recipe.where("model")
+    try:
+        learner = make_learner(recipe, make_accelerator(recipe.train))
+    except DllmzooError as error:
+        return [Problem(where, "model", str(error))], []
+    verdicts = preflight(recipe, learner, full=True)
+    failed = [verdict for verdict in verdicts if verdict.outcome == "failed"]
+    problems = [Problem(where, "model", f"{v.name}: {v.message}", v.hint) for v in failed]
+    return problems, [f"preflight: {v}" for v in verdicts if v not in failed]
 
 
 def _report(source: str, problems: list[Problem], notices: list[str]) -> None:

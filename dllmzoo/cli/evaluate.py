@@ -1,28 +1,28 @@
-"""`dllmzoo eval`: greedy answers to held-out examples, every answer and setting written down."""
+"""`dllmzoo eval`: answers to held-out examples, every answer and setting written down."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dllmzoo.cli import _answer_file as files
+from dllmzoo.cli import _eval_report as reports
 from dllmzoo.cli import _output as out
 from dllmzoo.cli import _policies as policies
+from dllmzoo.cli import _protocol as protocol
 from dllmzoo.cli import _recipes as recipes
 from dllmzoo.cli._app import app
-from dllmzoo.errors import UsageError
+from dllmzoo.errors import Interrupted, TaskError, UsageError
 
 if TYPE_CHECKING:
-    from dllmzoo.protocols import Ratio
-    from dllmzoo.recipe import Recipe
-    from dllmzoo.records import Rewards
-    from dllmzoo.training.evaluate import Evaluation
-
-FORMAT = 1
-OUTCOMES = ("value", "abstain", "error", "timeout")
+    from dllmzoo.records import Example
 
 
 @app.command("eval")
@@ -49,10 +49,29 @@ def evaluate_model(
         int | None,
         typer.Option(min=1, help="Held-out examples. Default: the recipe's.", show_default=False),
     ] = None,
+    lengths: Annotated[
+        str | None,
+        typer.Option(help="Answer lengths, 128,256,512: one file of each.", show_default=False),
+    ] = None,
+    samples: Annotated[
+        int, typer.Option(min=1, help="Answers to each example: their mean, and pass@k.")
+    ] = 1,
+    temperature: Annotated[
+        float | None,
+        typer.Option(
+            min=0, show_default=False,
+            help="Of the answers. Default: 0; with --samples that of the training sampler.",
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="A published protocol, d1; what you change wins.", show_default=False),
+    ] = None,
     steps: Annotated[
         int | None,
         typer.Option(min=1, help="Denoising steps. Default: the recipe's.", show_default=False),
     ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random choices.")] = 0,
     batch: Annotated[
         int | None, typer.Option(min=1, help="Answers at a time.", show_default=False)
     ] = None,
@@ -68,186 +87,216 @@ def evaluate_model(
             help="The JSON-lines file. Default: a new one in `evaluations/` of the run or here.",
         ),
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with --output, or with the last file.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --output.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Answer held-out examples greedily and write one line for each."""
+) -> None:  # fmt: skip
+    """Answer held-out examples, greedily or several times each, and write one line an answer."""
+    if resume and overwrite:
+        raise UsageError("--resume goes on and --overwrite starts over; leave one of them out")
     named, changes = recipes.split_words(words or ())
     if len(named) > 1:
         raise UsageError(f"one recipe at a time, not {' and '.join(named)}")
     source = policies.source_of(model)
-    recipe = policies.recipe_for(source, named[0] if named else None, changes, task=task)
-    for notice in recipe.notices:
-        out.warn(f"note: {notice}")
-    if any(word.startswith("sampler.temperature=") for word in changes):
-        out.warn("note: eval is greedy; sampler.temperature is read by `dllmzoo train` only")
-    file = output or new_file(source, recipe)
-    if file.exists() and not overwrite:
-        raise UsageError(f"{file} is there already; replace it with --overwrite")
-    result, sampler = answer(
-        source, recipe, policies.sampler_of(recipe, changes), examples=examples, steps=steps,
-        batch=batch, dtype=dtype,
+    wanted = protocol.Wanted(
+        preset, protocol.parse_lengths(lengths), samples, temperature, steps, seed
+    )
+    plans = protocol.plans(source, named[0] if named else None, changes, task, wanted)
+    found = _evaluated(
+        source, plans, wanted, output=output, examples=examples, batch=batch, dtype=dtype,
+        resume=resume, overwrite=overwrite,
     )  # fmt: skip
     if not out.is_main_process():
         return
-    ratios = recipe.task.metrics(result.texts, result.examples)
-    rewards = recipe.task.reward(result.texts, result.examples)
-    settings = settings_of(source, recipe, sampler, result, rewards)
-    write(file, settings, lines(recipe, result, ratios, rewards))
     if as_json:
-        out.say_json({**settings, "file": str(file)})
+        shown = [{**settings, "file": str(file)} for settings, file in found]
+        out.say_json(shown if wanted.lengths else shown[0])
         return
-    report(settings, file)
-    warn_of_other_settings(source, sampler)
+    if wanted.lengths:
+        reports.report_lengths(found)
+    else:
+        reports.report(*found[0])
+    reports.warn_of_other_settings(source, plans[0])
+    reports.warn_of_device(found[0][0])
 
 
-def answer(
-    source: policies.Source, recipe: Recipe, sampler: Any, *, examples: int | None,
-    steps: int | None, batch: int | None, dtype: str | None,
-) -> tuple[Evaluation, Any]:  # fmt: skip
-    """Every example answered once, by all processes together, and the sampler that did it."""
-    from dllmzoo.training.evaluate import evaluate, greedy
+def _evaluated(
+    source: policies.Source, plans: list[protocol.Plan], wanted: protocol.Wanted, *,
+    output: Path | None, examples: int | None, batch: int | None, dtype: str | None,
+    resume: bool, overwrite: bool,
+) -> list[tuple[dict[str, Any], Path]]:  # fmt: skip
+    """Settings, results and file of every plan; those of the main process only."""
+    from dllmzoo.recipe.plain import name_of, plain_part
 
-    options = recipe.evaluate
-    sampler = policies.with_steps(greedy(sampler), steps or options.steps)
-    held_out = recipe.task.test(examples or options.examples)
-    if not held_out:
-        raise UsageError("the task has no held-out examples")
-    policy, codec = policies.load_policy(source, dtype or recipe.model.dtype)
+    recipe = plans[0].recipe
+    held_out = _held_out(recipe.task, examples or recipe.evaluate.examples)
+    folder = (source.run or Path(".")) / "evaluations"
+    base = output or files.new_file(folder, name_of(recipe.task), resume=resume)
+    paths = [
+        files.of_length(base, plan.sampler.answer_length) if wanted.lengths else base
+        for plan in plans
+    ]
+    common = {
+        "format": files.FORMAT, "model": source.spec, "weights": source.weights,
+        "preset": wanted.preset, "examples": len(held_out), "samples": wanted.samples,
+        "seed": wanted.seed, "dtype": dtype or recipe.model.dtype, "data": _hash(held_out),
+    }  # fmt: skip
+    settings = [
+        common | {"task": plain_part(plan.recipe.task), "sampler": plain_part(plan.sampler)}
+        for plan in plans
+    ]
+    if out.is_main_process():
+        for path, each in zip(paths, settings, strict=True):
+            _refuse(path, each, resume=resume, overwrite=overwrite)
+    policy, codec = policies.load_policy(source, common["dtype"])
+    for plan in plans:
+        _refuse_misfits(plan, policy, codec, held_out)
+    machine = _machine() | {"policy": policies.fingerprint(policy)}
     accelerator = None
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        from dllmzoo.training.setup import join_processes
+        from dllmzoo.training.processes import join_processes
 
         accelerator = join_processes()
-    result = evaluate(
-        policy, codec, recipe.task, sampler, examples=held_out, batch=batch or options.batch,
-        accelerator=accelerator,
-    )  # fmt: skip
-    return result, sampler
-
-
-def new_file(source: policies.Source, recipe: Recipe) -> Path:
-    """A name that no file has: `RUN/evaluations/sudoku-1.jsonl`."""
-    from dllmzoo.recipe.plain import name_of
-
-    folder = (source.run or Path(".")) / "evaluations"
-    number = 1
-    while (file := folder / f"{name_of(recipe.task)}-{number}.jsonl").exists():
-        number += 1
-    return file
-
-
-def lines(
-    recipe: Recipe, result: Evaluation, ratios: dict[str, Ratio], rewards: Rewards
-) -> list[dict[str, Any]]:
-    """One mapping an example: `id prompt text solved metrics reward rewards example`."""
-    made = []
-    for x, (text, example) in enumerate(zip(result.texts, result.examples, strict=True)):
-        parts = {
-            name: round(float(rewards.part_XC[x, c]), 6)
-            if int(rewards.outcome_XC[x, c]) == 0
-            else OUTCOMES[int(rewards.outcome_XC[x, c])]
-            for c, name in enumerate(rewards.names)
-        }
-        counted = bool(rewards.counted_X[x])
-        made.append(
-            {
-                "id": example.get("id", x),
-                "prompt": recipe.task.prompt(example),
-                "text": text,
-                "solved": result.solved[x],
-                "metrics": {
-                    name: ratio.hits[x] / ratio.outof[x] if ratio.outof[x] else None
-                    for name, ratio in ratios.items()
-                },
-                "reward": round(float(rewards.total_X[x]), 6) if counted else None,
-                "rewards": parts,
-                "example": dict(example),
-            }
+    size = batch or recipe.evaluate.batch
+    return [
+        (
+            _one(plan, path, each | machine, policy, codec, held_out, size, accelerator, resume),
+            path,
         )
+        for plan, path, each in zip(plans, paths, settings, strict=True)
+    ]
+
+
+def _held_out(task: Any, number: int) -> list[Example]:
+    """The examples that are asked.
+
+    Raises:
+        UsageError: there are none, or their data cannot be read.
+    """
+    try:
+        found = task.test(number)
+    except TaskError as error:
+        raise UsageError(str(error)) from error
+    if not found:
+        raise UsageError("the task has no held-out examples")
+    return found
+
+
+def _refuse_misfits(plan: protocol.Plan, policy: Any, codec: Any, held_out: list[Example]) -> None:
+    """What the network cannot be asked, before a file is begun or replaced.
+
+    Raises:
+        UsageError: a prompt leaves no room for the answer, or steps would do nothing.
+    """
+    from dllmzoo.training.answers import refuse_idle_steps
+
+    refuse_idle_steps(plan.sampler, policy)
+    try:
+        codec.prompts(plan.recipe.task, held_out, 1, answer_length=plan.sampler.answer_length)
+    except TaskError as error:
+        raise UsageError(str(error)) from error
+
+
+def _one(
+    plan: protocol.Plan, path: Path, settings: dict[str, Any], policy: Any, codec: Any,
+    held_out: list[Example], batch: int, accelerator: Any, resume: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """All answers of one plan, written as they come, from where an earlier sitting ended."""
+    from dllmzoo.training.answers import answers
+
+    task, samples = plan.recipe.task, settings["samples"]
+    line = _line(task, held_out)
+    file = None
+    if out.is_main_process():
+        if resume and path.exists():
+            reports.warn_of_begun_elsewhere(files.known_settings(path), settings)
+        file = files.begun(path, settings, resume=resume)
+    start = _from_main(len(file.lines) if file else 0, accelerator)
+    try:
+        for part, forwards in answers(
+            policy, codec, task, plan.sampler,
+            lambda texts, asked: reports.verdicts(task, texts, asked),
+            examples=held_out, batch=batch, samples=samples, seed=settings["seed"], start=start,
+            accelerator=accelerator,
+        ):  # fmt: skip
+            if file is not None:
+                file.append([line(each) for each in part], forwards)
+                _progress(len(file.lines), len(held_out) * samples)
+    except KeyboardInterrupt:
+        raise Interrupted(f"stopped; go on with --resume --output {path}") from None
+    if file is None:
+        return {}
+    forwards = {"forwards": file.forwards, "forwards_per_answer": file.forwards / len(file.lines)}
+    return file.finish(reports.results(file.lines, plan, samples) | forwards)
+
+
+def _line(task: Any, held_out: list[Example]) -> Callable[[Any], dict[str, Any]]:
+    """Makes the line of an answer; examples whose ids are not theirs alone are counted instead."""
+    ids = [example.get("id", x) for x, example in enumerate(held_out)]
+    if len(set(map(str, ids))) < len(ids):
+        ids = list(range(len(ids)))
+
+    def made(each: Any) -> dict[str, Any]:
+        example = held_out[each.item]
+        return {
+            "id": ids[each.item],
+            "sample": each.sample,
+            "prompt": task.prompt(example),
+            "text": each.text,
+            **each.verdict,
+            "example": dict(example),
+        }
+
     return made
 
 
-def settings_of(
-    source: policies.Source, recipe: Recipe, sampler: Any, result: Evaluation, rewards: Rewards
-) -> dict[str, Any]:
-    """All that was set and all that came out, without the answers."""
-    from dllmzoo.recipe.plain import plain_part
+def _refuse(path: Path, settings: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
+    """What can be refused before a model is loaded.
+
+    Raises:
+        UsageError: the file is there and neither flag says what to do, or was made otherwise.
+    """
+    if not path.exists() or overwrite:
+        return
+    if not resume:
+        raise UsageError(
+            f"{path} is there already; go on with it with --resume, or replace it with --overwrite"
+        )
+    files.refuse_other(path, settings)
+
+
+def _from_main(number: int, accelerator: Any) -> int:
+    """The main process's number, on all of them."""
+    if accelerator is None:
+        return number
+    from accelerate.utils import broadcast_object_list
+
+    return broadcast_object_list([number])[0]
+
+
+def _hash(examples: list[Example]) -> str:
+    """Equal hashes were scored on equal data."""
+    text = json.dumps([dict(each) for each in examples], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _machine() -> dict[str, Any]:
+    """Where the answers are made."""
+    import torch
+
     from dllmzoo.training.manifest import versions
 
-    counted = rewards.counted_X
-    reward = float(rewards.total_X[counted].mean()) if bool(counted.any()) else None
     return {
-        "format": FORMAT,
-        "model": source.spec,
-        "weights": source.weights,
-        "examples": len(result.examples),
-        "metrics": result.metrics,
-        "primary": recipe.task.primary,
-        "reward": reward,
-        "rewards_not_counted": int((~counted).sum()),
-        "forwards_per_answer": result.forwards / len(result.examples),
-        "task": plain_part(recipe.task),
-        "sampler": plain_part(sampler),
         "device": policies.best_device().partition(":")[0],
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "versions": versions(),
     }
 
 
-def write(file: Path, settings: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    """`NAME.jsonl` with the answers and `NAME.settings.json` beside it.
-
-    Raises:
-        UsageError: the folder cannot be written to.
-    """
-    from dllmzoo.training.files import write_bytes, write_json
-
-    text = "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
-    try:
-        write_bytes(file, text.encode())
-        write_json(settings_file(file), settings)
-    except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}") from error
-
-
-def settings_file(file: Path) -> Path:
-    """Where the settings of an answer file are."""
-    return file.with_name(f"{file.name.removesuffix('.jsonl')}.settings.json")
-
-
-def report(settings: dict[str, Any], file: Path) -> None:
-    """The metrics as a table, and where the answers are."""
-    metrics = settings["metrics"]
-    rows = []
-    for name, value in metrics.items():
-        if name.endswith(("_low", "_high")):
-            continue
-        low, high = metrics.get(f"{name}_low"), metrics.get(f"{name}_high")
-        interval = "" if low is None or high is None else f"{low:.4f} to {high:.4f}"
-        rows.append((name, "nothing counts" if value is None else f"{value:.4f}", interval))
-    if settings["reward"] is not None:
-        rows.append(("reward", f"{settings['reward']:.4f}", ""))
-    rows.append(("forwards per answer", f"{settings['forwards_per_answer']:.2f}", ""))
-    title = f"{settings['model']} on {settings['examples']} examples of {settings['task']['name']}"
-    out.table(("metric", "value", "95 %"), rows, title=title)
-    out.say()
-    out.say(f"answers {file}\nsettings {settings_file(file)}")
-
-
-def warn_of_other_settings(source: policies.Source, sampler: Any) -> None:
-    """Say in which settings the sampler differs from the one the run was evaluated with."""
-    if source.run is None:
-        return
-    from dllmzoo.recipe import load
-    from dllmzoo.recipe.plain import plain_part
-    from dllmzoo.training.evaluate import evaluator, greedy
-
-    own = load(source.run / policies.RECIPE_FILE)
-    before = plain_part(policies.with_steps(greedy(evaluator(own)), own.evaluate.steps))
-    after = plain_part(sampler)
-    for name in sorted({*before, *after}):
-        if before.get(name) != after.get(name):
-            out.warn(
-                f"note: sampler.{name} is {after.get(name)}, but the run was evaluated with "
-                f"{before.get(name)}; the numbers do not compare"
-            )
+def _progress(done: int, total: int) -> None:
+    """How far it is, for somebody who watches."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{done} of {total} answers" + ("\n" if done == total else ""))
+        sys.stderr.flush()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dllmzoo.cli import _output as out
 from dllmzoo.cli import _policies as policies
+from dllmzoo.cli import _recipes as recipes
 from dllmzoo.cli._app import app
+from dllmzoo.cli._trace import TraceCommand, Tracer
 from dllmzoo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from dllmzoo.training.prompts import Codec
 
 HIDDEN = "_"
+READ = ("task", "sampler", "selector", "evaluate", "plugins")
+"""Sections of a recipe that an answer depends on."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +33,16 @@ class Answer:
         prompt: as the model read it.
         text: up to the first end token.
         trace: (step, canvas after it) of every step that committed something.
+        line: for the viewer, if a page is wanted.
     """
 
     prompt: str
     text: str
     trace: list[tuple[int, str]]
+    line: dict[str, Any] | None = None
 
 
-@app.command("generate")
+@app.command("generate", cls=TraceCommand)
 def generate_answers(
     model: Annotated[
         str,
@@ -83,11 +90,18 @@ def generate_answers(
         str | None, typer.Option(help="float32 or bfloat16.", show_default=False)
     ] = None,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Show the answer after every denoising step.")
+        bool,
+        typer.Option(
+            "--trace",
+            help="Show the answer after every denoising step; `--trace FILE.html` writes a page "
+            "to play it, with the model's guess before every step.",
+        ),
     ] = False,
+    trace_page: Annotated[Path | None, typer.Option("--trace-page", hidden=True)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print the model's answer to each prompt."""
+    recipes.refuse_unread(change or [], "generate", READ)
     source = policies.source_of(model)
     texts = read_prompts(prompts or [])
     made = recipe_of(source, recipe, change or [], own_prompts=bool(texts))
@@ -101,14 +115,49 @@ def generate_answers(
         asked, task = list(made.task.test(1)), made.task
     else:
         asked, task = list(texts), _AsGiven(blanks(codec) if fills_blanks(sampler) else (), chat)
+    tracer = None
+    if trace_page is not None:
+        from dllmzoo.records import Key
+
+        refuse_page(trace_page)
+        tracer = Tracer(policy, codec, made, Key(seed, 0, "select"), rewarded=not texts)
     answers = [
-        answer(policy, codec, sampler, task, example, seed, i) for i, example in enumerate(asked)
+        answer(policy, codec, sampler, task, example, seed, i, tracer)
+        for i, example in enumerate(asked)
     ]
+    if trace_page is not None:
+        write_page(trace_page, answers, model)
     if as_json:
         out.say_json([shown(each, trace) for each in answers])
         return
     for each in answers:
         say(each, trace=trace, head=len(answers) > 1 or not texts)
+
+
+def refuse_page(path: Path) -> None:
+    """Raise unless a page can be written there.
+
+    Raises:
+        UsageError: there is no such folder.
+    """
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent} to write {path.name} into; make it")
+
+
+def write_page(path: Path, answers: list[Answer], model: str) -> None:
+    """The denoising viewer with all answers."""
+    from dllmzoo.report.page import trace_page
+    from dllmzoo.report.traces import trace
+    from dllmzoo.training.files import write_bytes
+
+    lines = [trace(each.line) for each in answers if each.line is not None]
+    try:
+        write_bytes(path, trace_page(lines, title=f"answers of {model}").encode())
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}; name another file"
+        ) from error
+    out.warn(f"wrote {path}")
 
 
 def read_prompts(words: list[str]) -> list[str]:
@@ -152,8 +201,9 @@ def blanks(codec: Codec) -> tuple[str, ...]:
 
 
 def answer(
-    policy: Any, codec: Codec, sampler: Any, task: Any, example: Any, seed: int, number: int
-) -> Answer:
+    policy: Any, codec: Codec, sampler: Any, task: Any, example: Any, seed: int, number: int,
+    tracer: Tracer | None = None,
+) -> Answer:  # fmt: skip
     """One example answered; `number` gives every one random numbers of its own.
 
     Where the sampler fills blanks, the text of an answer is the whole text.
@@ -176,7 +226,8 @@ def answer(
     read = codec.tokenizer.decode(rows.tokens_BL[0].tolist(), skip_special_tokens=False)
     if isinstance(task, _AsGiven) and task.blanks:
         text = task.prompt(example) + text
-    return Answer(read, text, trace_of(rollout, codec))
+    line = None if tracer is None else tracer.line(rollout)
+    return Answer(read, text, trace_of(rollout, codec), line)
 
 
 def trace_of(rollout: Rollout, codec: Codec) -> list[tuple[int, str]]:

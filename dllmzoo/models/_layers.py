@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -24,6 +25,13 @@ class RMSNorm(nn.Module):
         full = _full(x)
         square = torch.linalg.vecdot(full, full).unsqueeze(-1) / x.shape[-1]
         return (full * torch.rsqrt(square + self.eps)).to(x.dtype) * self.weight
+
+
+def gated(gate: Tensor, up: Tensor) -> Tensor:
+    """silu(gate) * up; `gate` is overwritten where no gradient can be asked for."""
+    if torch.is_grad_enabled():
+        return F.silu(gate) * up
+    return F.silu(gate, inplace=True).mul_(up)
 
 
 class _Rotate(torch.autograd.Function):
@@ -77,6 +85,16 @@ def positions(input_ids: Tensor, attend_BL: Tensor | None) -> Tensor:
     return (attend_BL.long().cumsum(1) - 1).clamp(min=0)
 
 
+def column_before(input_ids: Tensor, attend_BL: Tensor | None) -> Tensor:
+    """Column of the real token before each slot, int64 (B, L); its own where there is none."""
+    column_BL = torch.arange(input_ids.shape[1], device=input_ids.device).expand_as(input_ids)
+    if attend_BL is None:
+        return (column_BL - 1).clamp(min=0)
+    last_BL = column_BL.masked_fill(~attend_BL, -1).cummax(1).values
+    before_BL = torch.nn.functional.pad(last_BL[:, :-1], (1, 0), value=-1)
+    return torch.where(before_BL < 0, column_BL, before_BL)
+
+
 def key_mask(attend_BL: Tensor) -> Tensor:
     """Bool (B, 1, 1, L), True = may be attended, for every query alike: never causal.
 
@@ -109,6 +127,16 @@ class Slots(NamedTuple):
         row_B1 = torch.arange(rows, device=chosen_BL.device).unsqueeze(1)
         place_BL = row_B1 * most + count_BL - 1
         return cls(flat_S, place_BL.flatten()[flat_S], rows, most)
+
+    def moved(self, source_BL: Tensor) -> Slots:
+        """As many slots in the same order, each read from a column of its row.
+
+        Args:
+            source_BL: int64, the column that the logits of each slot come from; it may serve two.
+        """
+        start_B1 = torch.arange(self.rows, device=source_BL.device).unsqueeze(1)
+        flat_BL = start_B1 * source_BL.shape[1] + source_BL
+        return self._replace(flat_S=flat_BL.flatten()[self.flat_S])
 
     def angles(self, angles: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """Cos and sin of the packed slots, (B, 1, M, E/2), from those of all positions."""

@@ -15,14 +15,15 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
 from dllmzoo.errors import DllmzooError, ModelError, UsageError
+from dllmzoo.models._four_bits import four_bits, only_four_bits
 from dllmzoo.models._lora import around_peft
 from dllmzoo.models._source import (
     ADAPTER,
     CONFIG,
+    local,
     read_config,
     read_json,
     resolve,
-    split_revision,
     unreachable,
 )
 from dllmzoo.models._tokenizer import character_tokenizer
@@ -40,6 +41,7 @@ def load_model(
     device_map: Any = None,
     name: str | None = None,
     tokenizer: PreTrainedTokenizerBase | None = None,
+    quantize: str | None = None,
 ) -> Any:
     """The network of a checkpoint, in evaluation mode.
 
@@ -52,16 +54,21 @@ def load_model(
         device_map: as in transformers: `auto`, `cuda`, or a mapping of modules to devices.
         name: the family the caller expects; None = whatever config.json says.
         tokenizer: checked against the config; None checks the one beside the weights, if any.
+        quantize: `4bit` holds the linear layers of the blocks in 4-bit NormalFloat.
 
     Returns:
         A `PreTrainedModel` of ours, or a `PeftModel` around one for an adapter folder.
 
     Raises:
         ModelError: nothing there, another family, an id that does not fit, tensors that differ.
+        UsageError: `quantize` without the package it needs; never full precision instead.
     """
     dtype = _dtype(dtype)
+    bits = None if quantize is None else four_bits(dtype)
     where = resolve(path_or_card)
     if isinstance(where, Path) and (where / ADAPTER).is_file() and not (where / CONFIG).is_file():
+        if bits is not None:
+            raise UsageError(f"{where} is an adapter; quantize its base, or merge it first")
         return _load_adapter(where, dtype, device_map, name)
     fields = read_config(where)
     cls = family_class(fields, name, str(path_or_card))
@@ -69,17 +76,19 @@ def load_model(
     if tokenizer is None:
         tokenizer = _tokenizer_beside(where, fields)
     check_config(config, tokenizer, str(path_or_card))
-    location, revision = (str(where), None) if isinstance(where, Path) else split_revision(where)
     with quiet():
         try:
             model = cls.from_pretrained(
-                location, config=config, dtype=dtype, device_map=device_map, revision=revision
-            )
+                str(local(where, "weights")), config=config, dtype=dtype, device_map=device_map,
+                quantization_config=bits,
+            )  # fmt: skip
         except DllmzooError:
             raise
         except Exception as error:
             raise unreachable(where, error) from error
     model.name_or_path = str(path_or_card)
+    if bits is not None:
+        only_four_bits(model)
     return model.eval()
 
 
@@ -109,18 +118,22 @@ def build_model(
     problems = [_unknown_field(each, known) for each in fields if each not in known]
     if problems:
         raise ModelError(f"model.config of {name}: " + "; ".join(problems))
-    derived = {
-        "vocab_size": len(tokenizer),
-        "mask_token_id": tokenizer.mask_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
-    }
-    made = cls.config_class(**(derived | fields))
+    made = cls.config_class(**(fields_of_tokenizer(tokenizer) | fields))
     check_config(made, tokenizer, f"model.config of {name}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(Key(seed, 0, "init").generator().initial_seed())
         model = cls(made)
     return model.to(_dtype(dtype)).eval()
+
+
+def fields_of_tokenizer(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """Fields that the config of a network from nothing takes from its tokenizer."""
+    return {
+        "vocab_size": len(tokenizer),
+        "mask_token_id": tokenizer.mask_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
 
 
 def load_tokenizer(spec: str | Path) -> PreTrainedTokenizerBase:
@@ -134,7 +147,7 @@ def load_tokenizer(spec: str | Path) -> PreTrainedTokenizerBase:
     """
     if isinstance(spec, str) and spec.startswith(CHARACTERS):
         return character_tokenizer(spec.removeprefix(CHARACTERS))
-    folder = Path(spec)
+    folder = Path(spec).expanduser()
     if str(spec) and (folder / TOKENIZER).is_file() and not (folder / CONFIG).is_file():
         return _read_tokenizer(folder, None)
     where = resolve(spec)
@@ -154,7 +167,7 @@ def family_class(fields: Mapping[str, Any], name: str | None, where: str) -> Any
     if name is not None:
         named: Any = MODELS.get(name)
         expected = named.config_class.model_type
-        if model_type != expected:
+        if str(model_type).lower() != expected.lower():
             raise ModelError(
                 f"{where} holds weights of the family {model_type!r}, but the recipe says "
                 f"`model.name: {name}` (model_type {expected!r}); change one of them"
@@ -162,7 +175,7 @@ def family_class(fields: Mapping[str, Any], name: str | None, where: str) -> Any
         return named
     for each in MODELS.names():
         cls: Any = MODELS.get(each)
-        if cls.config_class.model_type == model_type:
+        if cls.config_class.model_type.lower() == str(model_type).lower():
             return cls
     raise ModelError(
         f"{where} holds weights of the family {model_type!r}, which is not among those built "
@@ -231,11 +244,11 @@ def _base_of(folder: Path) -> str | Path:
 
 
 def _read_tokenizer(where: Path | str, fields: Mapping[str, Any] | None) -> Any:
-    name, revision = (str(where), None) if isinstance(where, Path) else split_revision(where)
+    folder = str(local(where, "tokenizer"))
     if fields is not None:
         _register_family(fields)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
+        tokenizer = AutoTokenizer.from_pretrained(folder)
     except Exception as error:
         raise unreachable(where, error) from error
     if (characters := tokenizer.init_kwargs.get("characters")) is not None:

@@ -14,6 +14,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch import nn
 
 from dllmzoo.errors import ModelError
+from dllmzoo.models._offload import blocks_in_main_memory
 from dllmzoo.recipe.sections import Lora
 from dllmzoo.records import Key
 
@@ -158,10 +159,22 @@ class AdapterOff(_Reference):
 
 
 class FrozenCopy(_Reference):
-    """The policy as it is now: a copy of all its weights that no update reaches."""
+    """The policy as it is now: a copy of all its weights that no update reaches.
 
-    def __init__(self, model: Any) -> None:
-        super().__init__(copy.deepcopy(model).eval().requires_grad_(False))
+    Args:
+        model: what is copied.
+        device: where it computes; its blocks live in main memory and visit one at a time. None =
+            where the model is, as a whole.
+    """
+
+    def __init__(self, model: Any, device: torch.device | None = None) -> None:
+        if device is None:
+            super().__init__(copy.deepcopy(model).eval().requires_grad_(False))
+            return
+        where = next(model.parameters()).device
+        super().__init__(copy.deepcopy(model.cpu()).eval().requires_grad_(False))
+        model.to(where)
+        blocks_in_main_memory(self.model, device)
 
     @torch.no_grad()
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -170,13 +183,16 @@ class FrozenCopy(_Reference):
 
 
 def reference_policy(
-    model: Any, how: Literal["auto", "adapter", "copy", "none"] = "auto"
+    model: Any,
+    how: Literal["auto", "adapter", "copy", "none"] = "auto",
+    device: torch.device | None = None,
 ) -> AdapterOff | FrozenCopy | None:
     """The policy that a KL is measured to, as `model.reference` says.
 
     Args:
         model: the policy at the start of the run, not wrapped.
         how: `auto` is `adapter` for an adapted model, else `copy`.
+        device: for a copy in main memory: where it computes; None = the copy stays on the device.
 
     Raises:
         ModelError: `adapter` without adapters.
@@ -189,7 +205,7 @@ def reference_policy(
             "model.reference is `adapter`, but the model has no LoRA adapters to switch off; "
             "add `model.lora` or use `copy`"
         )
-    return FrozenCopy(model) if how == "copy" or not adapted else AdapterOff(model)
+    return FrozenCopy(model, device) if how == "copy" or not adapted else AdapterOff(model)
 
 
 def _pattern(target: str) -> str:

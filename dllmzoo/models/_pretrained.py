@@ -20,6 +20,8 @@ class ZooModel(PreTrainedModel):
 
     end_of_turn: ClassVar[Mapping[int, int]] = {}
     """Vocabulary size -> id of the public tokenizer's end-of-turn token, by family."""
+    shifted_head: ClassVar[bool] = False
+    """Whether the head predicts the token behind its position, which `forward` sets right."""
 
     @classmethod
     def from_pretrained(  # type: ignore[override]

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedConfig
-
+from dllmzoo import hub
 from dllmzoo.errors import ModelError
 
 CONFIG, ADAPTER = "config.json", "adapter_config.json"
@@ -62,14 +61,28 @@ def read_config(where: Path | str) -> dict[str, Any]:
     Raises:
         ModelError: it cannot be read; says what to download and where to put it.
     """
+    return read_json(local(where, "config") / CONFIG)
+
+
+def local(where: Path | str, part: hub.Part) -> Path:
+    """A folder on this machine with the files of one part of a checkpoint.
+
+    A hub id means, in this order: what `dllmzoo pull` put below the current folder, what the hub's
+    cache holds, what can be downloaded.
+
+    Args:
+        where: as `resolve` returns it.
+        part: what is going to be read.
+
+    Raises:
+        ModelError: a file is missing and cannot be fetched; says what to download.
+    """
     if isinstance(where, Path):
-        return read_json(where / CONFIG)
-    name, revision = split_revision(where)
+        return where
     try:
-        fields, _ = PreTrainedConfig.get_config_dict(name, revision=revision)
-    except Exception as error:
+        return hub.fetch(*split_revision(where), part)
+    except hub.Absent as error:
         raise unreachable(where, error) from error
-    return fields
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -92,14 +105,23 @@ def unreachable(where: Path | str, error: Exception) -> ModelError:
     first = str(error).strip().partition("\n")[0]
     if isinstance(where, Path):
         return ModelError(f"{where} cannot be loaded: {first}")
-    name, revision = split_revision(where)
-    pinned = f" --revision {revision}" if revision else ""
-    local = f"weights/{name.partition('/')[2]}"
+    card = _card_of(*split_revision(where))
+    shelf = f"{hub.SHELVES['model']}/{card or split_revision(where)[0].partition('/')[2]}"
     return ModelError(
-        f"{where} is not on this machine and cannot be fetched ({first}). Where there is a "
-        f"network, run `hf download {name}{pinned} --local-dir {local}`, copy that folder here "
-        f"and write `weights: {local}`"
+        f"{where} is not on this machine and cannot be fetched ({first}). On a machine with a "
+        f"network run `dllmzoo pull {card or where}` and copy the folder {shelf} to the same place "
+        f"below the current folder here; or write another place as `model.weights: FOLDER`"
     )
+
+
+def _card_of(hub_id: str, revision: str | None) -> str | None:
+    """The card that stands for a repository at this revision."""
+    from dllmzoo import catalogue
+
+    for found in catalogue.cards("models"):
+        if (found.hub_id, found.revision) == (hub_id, revision):
+            return found.name
+    return None
 
 
 def _card(name: str) -> Path | str | None:

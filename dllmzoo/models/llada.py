@@ -13,6 +13,7 @@ from dllmzoo.errors import ModelError
 from dllmzoo.models._layers import (
     RMSNorm,
     Slots,
+    gated,
     key_mask,
     positions,
     rotary_angles,
@@ -85,7 +86,7 @@ class LLaDABlock(GradientCheckpointingLayer):
         mixed = mixed_BHLE.transpose(1, 2).flatten(2)
         x = x + self.attn_out(mixed if slots is None else slots.unpack(mixed))
         h = self.ff_norm(x)
-        return x + self.ff_out(F.silu(self.ff_proj(h)) * self.up_proj(h))
+        return x + self.ff_out(gated(self.ff_proj(h), self.up_proj(h)))
 
     def _heads(self, x_BLD: Tensor) -> Tensor:
         """(B, L, H*E) -> (B, H, L, E)."""

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -14,6 +13,7 @@ from dllmzoo.errors import ModelError
 from dllmzoo.models._block_cache import BlockCache
 from dllmzoo.models._layers import RMSNorm, Slots, positions, rotary_angles, rotate
 from dllmzoo.models._pretrained import ZooModel, attend_of, wanted_slots
+from dllmzoo.models._qwen import LORA_TARGETS, GatedMlp
 from dllmzoo.models._sdar_config import SdarConfig
 from dllmzoo.models._staircase import Context, Tokens, token_positions
 from dllmzoo.models._streams import Streams, two_streams
@@ -62,28 +62,13 @@ class SdarAttention(nn.Module):
         return x.unflatten(-1, (-1, self.head_width))
 
 
-class SdarMlp(nn.Module):
-    """Gated MLP under its public names."""
-
-    def __init__(self, config: SdarConfig) -> None:
-        super().__init__()
-        width, inner = config.hidden_size, config.intermediate_size
-        self.gate_proj = nn.Linear(width, inner, bias=False)
-        self.up_proj = nn.Linear(width, inner, bias=False)
-        self.down_proj = nn.Linear(inner, width, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """down(silu(gate x) * up x)."""
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
-
-
 class SdarLayer(GradientCheckpointingLayer):
     """Pre-norm attention, then a gated MLP; module names are the public ones."""
 
     def __init__(self, config: SdarConfig, layer: int) -> None:
         super().__init__()
         self.self_attn = SdarAttention(config, layer)
-        self.mlp = SdarMlp(config)
+        self.mlp = GatedMlp(config.hidden_size, config.intermediate_size)
         self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
@@ -132,11 +117,6 @@ class SdarModel(nn.Module):
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
 
-def _in_layers(*names: str) -> str:
-    """Expression over full module names: these layers of every block, never the head."""
-    return rf".*\.layers\.\d+\.(?:self_attn|mlp)\.(?:{'|'.join(names)})"
-
-
 @MODELS.register("sdar")
 class SDARForCausalLM(ZooModel):
     """SDAR (1.7B to 8B and any other size): attention in blocks, causal between them.
@@ -164,13 +144,7 @@ class SDARForCausalLM(ZooModel):
 
     family: ClassVar[str] = "sdar"
     end_of_turn: ClassVar[Mapping[int, int]] = END_OF_TURN
-    lora_targets: ClassVar[Mapping[str, str]] = {
-        "attention": _in_layers("q_proj", "k_proj", "v_proj", "o_proj"),
-        "mlp": _in_layers("gate_proj", "up_proj", "down_proj"),
-        "all-linear": _in_layers(
-            "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"
-        ),
-    }
+    lora_targets: ClassVar[Mapping[str, str]] = LORA_TARGETS
 
     def __init__(self, config: SdarConfig) -> None:
         super().__init__(config)

@@ -103,6 +103,10 @@ def unknown(where: str, path: Path, what: str, known: Collection[str]) -> Proble
         for old, new in RENAMED.items()
         if old.startswith(above) and "." not in old.removeprefix(above)
     }
+    word, _, value = name.partition(":")
+    if value and word in {*known, "name"}:
+        message = f"{name!r} is one word: YAML needs a space behind the colon"
+        return Problem(where, dotted, message, f"write {word}: {value}")
     names = list(known)
     close = difflib.get_close_matches(name, [*names, *elsewhere], n=1, cutoff=0.6)
     meant = [repr(each) if each in names else elsewhere[each] for each in close]

@@ -16,11 +16,15 @@ def data_folder(name: str) -> Path:
 
 
 def recipes() -> dict[str, Path]:
-    """Every shipped recipe: `egspo_sa_sudoku`, `llada_8b/egspo_sa_sudoku`, sorted by name."""
+    """Every shipped recipe: `egspo_sa_sudoku`, `llada_8b/egspo_sa_sudoku`, sorted by name.
+
+    Folders with a leading underscore hold other things, such as launcher configs.
+    """
     folder = data_folder("recipes")
     return {
         path.relative_to(folder).with_suffix("").as_posix(): path
         for path in sorted(folder.rglob("*.yaml"))
+        if not any(part.startswith("_") for part in path.relative_to(folder).parts)
     }
 
 

@@ -49,7 +49,11 @@ class Model:
         reference: the policy that a KL is measured to: `adapter` (adapters switched off), `copy`
             (a frozen copy of the start), `none`; `auto` is `adapter` with lora, else `copy`.
             No reference is made unless the loss needs one.
+        reference_device: where a frozen copy lives: `same` as the policy, or `cpu`, from where
+            its blocks visit the device one at a time.
         dtype: of the weights.
+        quantize: `4bit` holds the frozen base of a LoRA run in 4-bit NormalFloat (QLoRA); null =
+            in `dtype`.
         gradient_checkpointing: trade a second forward for activation memory.
     """
 
@@ -59,8 +63,28 @@ class Model:
     tokenizer: str | None = None
     lora: Lora | None = None
     reference: Literal["auto", "adapter", "copy", "none"] = "auto"
+    reference_device: Literal["same", "cpu"] = "same"
     dtype: Literal["float32", "bfloat16"] = "float32"
+    quantize: Literal["4bit"] | None = None
     gradient_checkpointing: bool = False
+
+    def __post_init__(self) -> None:
+        if self.quantize is not None and (self.lora is None or self.weights is None):
+            raise ValueError(
+                "quantize holds the frozen base of adapters in 4 bits, which are never trained: "
+                "it needs `lora` and `weights`"
+            )
+        adapter = self.reference == "adapter" or (self.reference == "auto" and self.lora)
+        if self.reference_device != "same" and (adapter or self.reference == "none"):
+            raise ValueError(
+                "reference_device is read for a frozen copy only, and there is none; leave it "
+                "out, or use `reference: copy`"
+            )
+        if self.quantize is not None and self.reference == "copy":
+            raise ValueError(
+                "a 4-bit base is its own reference with the adapters off: use "
+                "`reference: adapter`, which costs no memory"
+            )
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -161,9 +185,19 @@ class Sft:
         noise: what has a noise level of its own: each `row`, as LLaDA and the released SDAR
             training have it, or each `block` of a network that attends in blocks (BD3-LM). `auto`
             is `block` for such a network, else `row`.
+        tail: end tokens behind an answer: as many as fill `sampler.answer_length` (`canvas`) or
+            reach the longest answer of the round (`batch`, as LLaDA SFT has it), all of them
+            learnt; or one that is learnt, and padding behind it (`end`).
+        too_long: what becomes of a demonstration whose answer or whose whole does not fit:
+            `refuse` stops, `drop` leaves it out and counts it. Nothing is ever cut.
+        pack: put several documents into rows of at most this many tokens, none of which sees
+            another; null = one a row. Needs a network that knows documents, such as sdar.
     """
 
     completion_only: bool = True
     min_mask: Annotated[float, Field(gt=0, le=1)] = 0.05
     schedule: Any = "linear"
     noise: Literal["auto", "row", "block"] = "auto"
+    tail: Literal["canvas", "batch", "end"] = "canvas"
+    too_long: Literal["refuse", "drop"] = "refuse"
+    pack: Positive | None = None

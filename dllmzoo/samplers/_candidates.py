@@ -129,14 +129,21 @@ def _draw(
         token_S = allowed_SV.argmax(-1)
     logprob_S = at_token(drawn_SV, token_S) - drawn_SV.logsumexp(-1)
 
+    judged_SV = _judged(logits_SV, drawn_SV, law)
     if law.end_rule == "confidence_inf":
-        prob_SV = _without(logits_SV, law.stop_ids).softmax(-1)
-    if law.confidence == "before_filters":
-        prob_SV = tempered(logits_SV, law.temperature or 1.0).softmax(-1)
-    elif law.confidence == "after_filters":
-        prob_SV = drawn_SV.softmax(-1)
+        judged_SV = _without(judged_SV, law.stop_ids)
+    if judged_SV is not logits_SV:
+        nothing_S1 = (judged_SV == -torch.inf).all(-1, keepdim=True)
+        prob_SV = judged_SV.softmax(-1).masked_fill(nothing_S1, 0.0)
     confidence_S = at_token(prob_SV, token_S)
     return token_S, logprob_S, entropy_S, confidence_S, certainty(prob_SV, token_S, noise, at)
+
+
+def _judged(logits_SV: Tensor, drawn_SV: Tensor, law: Law) -> Tensor:
+    """Logits of the law whose probabilities order the slots."""
+    if law.confidence == "before_filters":
+        return tempered(logits_SV, law.temperature or 1.0)
+    return drawn_SV if law.confidence == "after_filters" else logits_SV
 
 
 def _without(logits_SV: Tensor, ids: tuple[int, ...]) -> Tensor:

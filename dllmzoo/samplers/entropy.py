@@ -5,27 +5,26 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dllmzoo.samplers._candidates import HELD_BACK, at_token
-from dllmzoo.samplers._noise import Noise, Slots
-from dllmzoo.samplers._semi_autoregressive import SemiAutoregressive
+from dllmzoo.samplers._sharpest_first import SharpestFirst
 from dllmzoo.zoo import SAMPLERS
 
 
 @SAMPLERS.register("entropy")
 @dataclass(frozen=True)
-class Entropy(SemiAutoregressive):
+class Entropy(SharpestFirst):
     """Semi-autoregressive decoding by entropy: in each block the sharpest distributions first.
 
-    The slots of lowest entropy at temperature 1 are committed, ties going to the smaller position.
-    The order looks at the whole distribution of a slot, not at the token that was drawn there, so
-    an unlikely draw is committed too. A `threshold` still asks for confidence.
+    The slots of lowest entropy are committed, ties going to the smaller position. The order looks
+    at the whole distribution of a slot, not at the token that was drawn there, so an unlikely draw
+    is committed too. A `threshold` still asks for confidence. Dream decodes with `temperature: 0.2,
+    top_p: 0.95, confidence: after_filters, commits: share_of_rest`, one step a token.
 
     References:
         Ye et al., 2025, Dream 7B (arXiv:2508.15487), its order `entropy`. Differs from it in:
-        entropy is that of temperature 1 without filters, and blocks are possible.
+        entropy is that of temperature 1 without filters unless `confidence` says otherwise, and
+        blocks are possible.
     """
 
-    def certainty(self, prob_SV: Tensor, token_S: Tensor, noise: Noise, at: Slots) -> Tensor:
-        """Negative entropy in nats; the least of all for a token that the end rule holds back."""
-        certainty_S = -torch.special.entr(prob_SV).sum(-1)
-        return certainty_S.masked_fill(at_token(prob_SV, token_S) == 0, HELD_BACK)
+    def sharpness(self, prob_SV: Tensor, token_S: Tensor) -> Tensor:
+        """Negative entropy in nats."""
+        return -torch.special.entr(prob_SV).sum(-1)

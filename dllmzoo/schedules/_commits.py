@@ -24,7 +24,7 @@ def spread_evenly(num_masked: int, steps: int) -> list[int]:
     Raises:
         UsageError: `steps` is below 1 or `num_masked` below 0.
     """
-    _check(num_masked, steps)
+    check_commits(num_masked, steps)
     share, extra = divmod(num_masked, steps)
     return [share + (step < extra) for step in range(steps)]
 
@@ -43,7 +43,7 @@ def spread(num_masked: int, steps: int, committed: Callable[[Tensor], Tensor]) -
     Raises:
         UsageError: `steps` is below 1 or `num_masked` below 0.
     """
-    _check(num_masked, steps)
+    check_commits(num_masked, steps)
     progress = torch.arange(1, steps + 1, dtype=torch.float64) / steps
     counts = []
     left = num_masked
@@ -56,7 +56,12 @@ def spread(num_masked: int, steps: int, committed: Callable[[Tensor], Tensor]) -
     return counts
 
 
-def _check(num_masked: int, steps: int) -> None:
+def check_commits(num_masked: int, steps: int) -> None:
+    """Refuse numbers that no commits can add up to.
+
+    Raises:
+        UsageError: `steps` is below 1 or `num_masked` below 0.
+    """
     if steps < 1:
         raise UsageError(f"commits are shared over {steps} steps; use at least 1 step")
     if num_masked < 0:

@@ -15,6 +15,8 @@ RESULT = ("answer", "ground_truth_answer", "Answer")
 SOLUTION = ("solution", "Solution")
 COLUMNS = (QUESTION, (*SOLUTION, *RESULT))
 TEXT = (*QUESTION, *RESULT, *SOLUTION)
+FORMULA_WAYS = ("boxed", "tag", "nothing")
+"""How the result of a maths problem may be found."""
 
 
 def maths_example(row: Mapping[str, Any]) -> Example:

@@ -69,10 +69,11 @@ class Side:
             part = f"{self.subset}/{self.split}" if self.subset else self.split
             raise TaskError(
                 f"the data set {hub} ({part}) cannot be had: {error.__cause__}\n"
-                f"    without a connection, fetch it elsewhere with `hf download {hub} "
-                f"--repo-type dataset{pinned} --local-dir DIR`, and name its file of {part} as "
-                f"`task.{self.option}`; any JSONL, Parquet or CSV with the columns {columns} "
-                f"will do"
+                f"    without a connection, fetch it elsewhere with `dllmzoo pull {self.card}` and "
+                f"copy its folder to the same place below the current folder here; or with "
+                f"`hf download {hub} --repo-type dataset{pinned} --local-dir DIR`, and name its "
+                f"file of {part} as `task.{self.option}`; any JSONL, Parquet or CSV with the "
+                f"columns {columns} will do"
             ) from error
 
     @cached_property

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dllmzoo import hub
 from dllmzoo.errors import TaskError
 
 FORMATS = {
@@ -127,6 +128,8 @@ def _json_lines(file: Path) -> list[dict[str, Any]]:
                         f"{file}:{number} holds no JSON object, but {line.strip()[:40]}"
                     )
                 rows.append(row)
+    except TaskError:
+        raise
     except (OSError, ValueError) as error:
         raise TaskError(f"{file} cannot be read: {_reason(file, error)}") from error
     return rows
@@ -153,7 +156,7 @@ def _reason(file: Path, error: Exception) -> str:
 
 
 def read_hub(name: str, subset: str | None, split: str, revision: str | None) -> Table:
-    """A split of a data set of the hub, from the local cache where it is there.
+    """A split of a data set: from the folder that `dllmzoo pull` made, the cache, or the hub.
 
     Raises:
         TaskError: it cannot be had; says what to download.
@@ -161,13 +164,21 @@ def read_hub(name: str, subset: str | None, split: str, revision: str | None) ->
     import datasets
 
     source = f"the data set {name} ({split})"
+    folder = hub.pulled("dataset", name, revision)
     try:
-        rows = datasets.load_dataset(name, subset, split=split, revision=revision)
+        if folder is not None:
+            rows = datasets.load_dataset(str(folder), subset, split=split)
+        else:
+            hub.online()  # one that does not answer is then asked no more
+            rows = datasets.load_dataset(name, subset, split=split, revision=revision)
     except Exception as error:
+        where = f"{source} in {folder}" if folder else source
         raise TaskError(
-            f"{source} cannot be had: {type(error).__name__}: {error}\n"
-            f"    without a connection, fetch it elsewhere with `hf download {name} "
-            f"--repo-type dataset --local-dir DIR` and name the file in DIR as `file`"
+            f"{where} cannot be had: {type(error).__name__}: {error}\n"
+            f"    without a connection, fetch it elsewhere with `dllmzoo pull datasets/{name}"
+            f"{f'@{revision}' if revision else ''}` and copy its folder to the same place below "
+            f"the current folder here; or with `hf download {name} --repo-type dataset "
+            f"--local-dir DIR`, and name the file in DIR as `file`"
         ) from error
     if not len(rows):
         raise TaskError(f"{source} holds no rows")

@@ -9,13 +9,13 @@ from pydantic import AfterValidator
 
 from dllmzoo.errors import TaskError
 from dllmzoo.protocols import Ratio
-from dllmzoo.records import Example, Key, Rewards
-from dllmzoo.tasks._epochs import epoch_positions
+from dllmzoo.records import Example, Key
 from dllmzoo.tasks._extract import Extracted, Which, formula_answer
-from dllmzoo.tasks._maths_data import COLUMNS, TEXT, integer, integer_example
-from dllmzoo.tasks._question_prompts import PromptStyle, asked, demonstration
+from dllmzoo.tasks._maths_data import COLUMNS, FORMULA_WAYS, TEXT, integer, integer_example
+from dllmzoo.tasks._question_prompts import PromptStyle
+from dllmzoo.tasks._question_task import QuestionTask
 from dllmzoo.tasks._questions import Questions, Side, same_question
-from dllmzoo.tasks._rewards import OnError, checked_weights, score
+from dllmzoo.tasks._rewards import OnError, RewardFunction, checked_weights
 from dllmzoo.zoo import TASKS
 
 COMPONENTS = ("correct", "signed")
@@ -27,7 +27,7 @@ def _known(weights: dict[str, float]) -> dict[str, float]:
 
 @TASKS.register("aime24", aliases=("aime",))
 @dataclass(frozen=True)
-class Aime24:
+class Aime24(QuestionTask):
     r"""AIME 2024, to evaluate on: integers from 0 to 999, compared exactly.
 
     With 30 problems one of them is 3.3 points: report the mean over at least 8 samples of each.
@@ -57,36 +57,24 @@ class Aime24:
     test_file: str | None = None
     on_error: OnError = "raise"
 
-    primary: ClassVar[str] = "solved_rate"
+    data_name: ClassVar[str] = "aime24"
+    formula: ClassVar[bool] = True
+    ways: ClassVar[tuple[str, ...]] = FORMULA_WAYS
 
     def draw(self, num: int, key: Key) -> list[Example]:
         """Training problems of a round: its slice of the shuffled epochs of `file`."""
-        if self.file is None:
-            raise TaskError(
-                "aime24 has no training data, it is a test of 30 problems: train on another task, "
-                "say math500, or name problems with integer answers as task.file"
-            )
-        rows = self._questions.trained_on
-        return [rows[i] for i in epoch_positions(len(rows), num, key)]
+        if problems := self.problems("rl"):
+            raise TaskError(problems[0])
+        return super().draw(num, key)
 
-    def test(self, num: int) -> list[Example]:
-        """The first `num` test problems, in the order of their source."""
-        return self._questions.held_out[:num]
-
-    def prompt(self, example: Example) -> str | list[dict[str, str]]:
-        """The problem and how to answer it, as `prompt_style` says."""
-        return asked(example["question"], self.prompt_style, formula=True)
-
-    def answer(self, example: Example, key: Key, sample: int) -> str:
-        """The data's solution in the form that the prompt asks for; nothing is drawn."""
-        steps = str(example.get("solution") or "").strip()
-        return demonstration(steps, example["answer"], self.prompt_style, formula=True)
-
-    def reward(self, texts: Sequence[str], examples: Sequence[Example]) -> Rewards:
-        """Weighted components of X texts; text x answers example x."""
-        functions = {"correct": self._correct, "signed": self._signed}
-        source = self.file or self.test_file or "aime24"
-        return score(functions, self.rewards, texts, examples, self.on_error, source)
+    def problems(self, stage: str) -> list[str]:
+        """There is nothing to train on unless a file is named, whatever the stage."""
+        if self.file is not None:
+            return []
+        return [
+            "aime24 has no training data, it is a test of 30 problems: train on another task, "
+            "say math500, or name problems with integer answers as task.file"
+        ]
 
     def metrics(self, texts: Sequence[str], examples: Sequence[Example]) -> dict[str, Ratio]:
         """Rates of solved problems, of readable integers, and of where results were found."""
@@ -94,23 +82,20 @@ class Aime24:
         return {
             "solved_rate": Ratio(self._correct(texts, examples), one),
             "parse_rate": Ratio([float(integer(text) is not None) for text, _ in found], one),
-        } | {
-            f"extracted_by/{way}": Ratio([float(by == way) for _, by in found], one)
-            for way in ("boxed", "tag", "nothing")
-        }
+        } | self._extracted_by(found)
 
     def extract(self, text: str) -> Extracted:
         """What a text gives as its result, and how that was found. Rewards and metrics."""
         return formula_answer(text, self.box)
 
-    def check(self) -> list[str]:
-        """Problems of named files, known before training; nothing is fetched from the hub."""
-        return self._questions.problems()
-
     @property
     def hub(self) -> str | None:
         """The data set that is fetched at the first example; None if a file is named."""
         return self._questions.test.hub
+
+    @property
+    def _functions(self) -> dict[str, RewardFunction]:
+        return {"correct": self._correct, "signed": self._signed}
 
     def _correct(self, texts: Sequence[str], examples: Sequence[Example]) -> list[float]:
         golds = [_gold(example) for example in examples]

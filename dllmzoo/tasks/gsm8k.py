@@ -9,14 +9,14 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator
 
 from dllmzoo.protocols import Ratio
-from dllmzoo.records import Example, Key, Rewards
+from dllmzoo.records import Example
 from dllmzoo.tasks import _released
-from dllmzoo.tasks._epochs import epoch_positions
 from dllmzoo.tasks._extract import WAYS, Extracted, Which, number_answer, well_formed
 from dllmzoo.tasks._numbers import Percent, read_number
-from dllmzoo.tasks._question_prompts import PromptStyle, asked, demonstration
+from dllmzoo.tasks._question_prompts import PromptStyle
+from dllmzoo.tasks._question_task import QuestionTask, against, alone
 from dllmzoo.tasks._questions import Questions, Side, question_of, same_question
-from dllmzoo.tasks._rewards import OnError, RewardFunction, checked_weights, score
+from dllmzoo.tasks._rewards import OnError, RewardFunction, checked_weights
 from dllmzoo.zoo import TASKS
 
 COMPONENTS = (
@@ -34,7 +34,7 @@ def _known(weights: dict[str, float]) -> dict[str, float]:
 
 @TASKS.register("gsm8k")
 @dataclass(frozen=True)
-class Gsm8k:
+class Gsm8k(QuestionTask):
     r"""GSM8K word problems: 7473 to train on, 1319 to test.
 
     A result is looked for in one order, in training and in evaluation: `\boxed{}` inside the last
@@ -76,30 +76,9 @@ class Gsm8k:
     test_file: str | None = None
     on_error: OnError = "raise"
 
-    primary: ClassVar[str] = "solved_rate"
-
-    def draw(self, num: int, key: Key) -> list[Example]:
-        """Training questions of a round: its slice of the shuffled epochs."""
-        rows = self._questions.trained_on
-        return [rows[i] for i in epoch_positions(len(rows), num, key)]
-
-    def test(self, num: int) -> list[Example]:
-        """The first `num` test questions, in the order of their source."""
-        return self._questions.held_out[:num]
-
-    def prompt(self, example: Example) -> str | list[dict[str, str]]:
-        """The question and how to answer it, as `prompt_style` says."""
-        return asked(example["question"], self.prompt_style, formula=False)
-
-    def answer(self, example: Example, key: Key, sample: int) -> str:
-        """The data's solution in the form that the prompt asks for; nothing is drawn."""
-        steps = CALCULATOR.sub("", example.get("solution") or "").strip()
-        return demonstration(steps, example["answer"], self.prompt_style, formula=False)
-
-    def reward(self, texts: Sequence[str], examples: Sequence[Example]) -> Rewards:
-        """Weighted components of X texts; text x answers example x."""
-        source = self.file or self.test_file or "gsm8k"
-        return score(self._functions, self.rewards, texts, examples, self.on_error, source)
+    data_name: ClassVar[str] = "gsm8k"
+    formula: ClassVar[bool] = False
+    ways: ClassVar[tuple[str, ...]] = WAYS
 
     def metrics(self, texts: Sequence[str], examples: Sequence[Example]) -> dict[str, Ratio]:
         """Rates of solved questions, of readable answers, and of where answers were found.
@@ -113,22 +92,15 @@ class Gsm8k:
         return {
             "solved_rate": Ratio([float(self._right(text, e)) for text, e in pairs], one),
             "parse_rate": Ratio([float(number is not None) for number in numbers], one),
-        } | {
-            f"extracted_by/{way}": Ratio([float(by == way) for _, by in found], one) for way in WAYS
-        }
+        } | self._extracted_by(found)
 
     def extract(self, text: str) -> Extracted:
         """What a text gives as its result, and how that was found. Rewards and metrics."""
         return number_answer(text, self.box, self.lenient)
 
-    def check(self) -> list[str]:
-        """Problems of named files, known before training; nothing is fetched from the hub."""
-        return self._questions.problems()
-
-    @property
-    def hub(self) -> str | None:
-        """The data set that is fetched at the first example; None if files are named."""
-        return self._questions.test.hub or self._questions.training.hub
+    def solution(self, written: str) -> str:
+        """The steps without the notes for a calculator."""
+        return CALCULATOR.sub("", written).strip()
 
     def _right(self, text: str, example: Example) -> bool:
         stated, gold = self._number(self.extract(text)[0]), self._number(str(example["answer"]))
@@ -142,15 +114,6 @@ class Gsm8k:
     @cached_property
     def _functions(self) -> dict[str, RewardFunction]:
         """Name -> function of texts and examples."""
-
-        def alone(judge: Any) -> RewardFunction:
-            return lambda texts, _: [judge(text) for text in texts]
-
-        def against(judge: Any) -> RewardFunction:
-            return lambda texts, examples: [
-                judge(text, example) for text, example in zip(texts, examples, strict=True)
-            ]
-
         return {
             "correct": against(lambda text, e: float(self._right(text, e))),
             "signed": against(lambda text, e: 1.0 if self._right(text, e) else -1.0),

@@ -1,22 +1,22 @@
 """Competition maths with LaTeX results, compared as strings, numbers and formulas."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
 from dllmzoo.protocols import Ratio
-from dllmzoo.records import Example, Key, Rewards
+from dllmzoo.records import Example
 from dllmzoo.tasks import _released
-from dllmzoo.tasks._epochs import epoch_positions
 from dllmzoo.tasks._extract import Extracted, Which, boxed_and_answer_tags, formula_answer
 from dllmzoo.tasks._math_equal import Symbolic, same_result
-from dllmzoo.tasks._maths_data import COLUMNS, TEXT, maths_example
-from dllmzoo.tasks._question_prompts import PromptStyle, asked, demonstration
+from dllmzoo.tasks._maths_data import COLUMNS, FORMULA_WAYS, TEXT, maths_example
+from dllmzoo.tasks._question_prompts import PromptStyle
+from dllmzoo.tasks._question_task import QuestionTask, against
 from dllmzoo.tasks._questions import Questions, Side, same_question
-from dllmzoo.tasks._rewards import OnError, RewardFunction, checked_weights, score
+from dllmzoo.tasks._rewards import OnError, RewardFunction, checked_weights
 from dllmzoo.tasks._symbolic import missing_library
 from dllmzoo.zoo import TASKS
 
@@ -32,7 +32,7 @@ def _known(weights: dict[str, float]) -> dict[str, float]:
 
 @TASKS.register("math500", aliases=("math",))
 @dataclass(frozen=True)
-class Math500:
+class Math500(QuestionTask):
     r"""MATH problems: the training pool of d1 and its successors, MATH-500 to test.
 
     The result is the last `\boxed{}` of a text, else what its last answer tag holds, in training
@@ -74,30 +74,9 @@ class Math500:
     test_file: str | None = None
     on_error: OnError = "raise"
 
-    primary: ClassVar[str] = "solved_rate"
-
-    def draw(self, num: int, key: Key) -> list[Example]:
-        """Training problems of a round: its slice of the shuffled epochs."""
-        rows = self._questions.trained_on
-        return [rows[i] for i in epoch_positions(len(rows), num, key)]
-
-    def test(self, num: int) -> list[Example]:
-        """The first `num` test problems, in the order of their source."""
-        return self._questions.held_out[:num]
-
-    def prompt(self, example: Example) -> str | list[dict[str, str]]:
-        """The problem and how to answer it, as `prompt_style` says."""
-        return asked(example["question"], self.prompt_style, formula=True)
-
-    def answer(self, example: Example, key: Key, sample: int) -> str:
-        """The data's solution in the form that the prompt asks for; nothing is drawn."""
-        steps = str(example.get("solution") or "").strip()
-        return demonstration(steps, example["answer"], self.prompt_style, formula=True)
-
-    def reward(self, texts: Sequence[str], examples: Sequence[Example]) -> Rewards:
-        """Weighted components of X texts; text x answers example x."""
-        source = self.file or self.test_file or "math500"
-        return score(self._functions, self.rewards, texts, examples, self.on_error, source)
+    data_name: ClassVar[str] = "math500"
+    formula: ClassVar[bool] = True
+    ways: ClassVar[tuple[str, ...]] = FORMULA_WAYS
 
     def metrics(self, texts: Sequence[str], examples: Sequence[Example]) -> dict[str, Ratio]:
         """Rates of solved problems, of texts with a result, of timeouts, and of where results were.
@@ -112,10 +91,7 @@ class Math500:
             "solved_rate": Ratio([float(verdict is True) for verdict in verdicts], one),
             "parse_rate": Ratio([float(bool(result)) for result, _ in found], one),
             "timeout_rate": Ratio([float(each) for each in late], one),
-        } | {
-            f"extracted_by/{way}": Ratio([float(by == way) for _, by in found], one)
-            for way in ("boxed", "tag", "nothing")
-        }
+        } | self._extracted_by(found)
 
     def extract(self, text: str) -> Extracted:
         """What a text gives as its result, and how that was found. Rewards and metrics."""
@@ -124,12 +100,7 @@ class Math500:
     def check(self) -> list[str]:
         """A missing library and problems of named files; nothing is fetched from the hub."""
         missing = missing_library() if self.symbolic == "math_verify" else None
-        return [*([missing] if missing else []), *self._questions.problems()]
-
-    @property
-    def hub(self) -> str | None:
-        """The data set that is fetched at the first example; None if files are named."""
-        return self._questions.test.hub or self._questions.training.hub
+        return [*([missing] if missing else []), *super().check()]
 
     def _verdict(self, text: str, example: Example) -> bool | TimeoutError:
         result, _ = self.extract(text)
@@ -152,11 +123,6 @@ class Math500:
                 )
 
             return against(entry)
-
-        def against(judge: Callable[[str, Example], Any]) -> RewardFunction:
-            return lambda texts, examples: [
-                judge(text, example) for text, example in zip(texts, examples, strict=True)
-            ]
 
         def released(text: str, example: Example) -> float:
             gold = example.get("solution") or f"\\boxed{{{example['answer']}}}"

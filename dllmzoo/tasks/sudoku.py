@@ -17,6 +17,7 @@ from dllmzoo.tasks._given import BLANK, spoilt
 from dllmzoo.tasks._grids import DIGITS, count_solutions
 from dllmzoo.tasks._parse import cut_digits, exact_grid, last_answer, written_grid
 from dllmzoo.tasks._puzzles import MOST_BLANKS, distinct_puzzles, puzzles
+from dllmzoo.tasks._question_prompts import PREFILL
 from dllmzoo.tasks._rewards import OnError, checked_weights, score
 from dllmzoo.tasks._splits import Split, held_out, training_grids
 from dllmzoo.tasks._sudoku_file import read_puzzles
@@ -76,7 +77,8 @@ class Sudoku:
     Args:
         prompt_style: `compact`: the puzzle's 16 digits and `=`; the whole answer must be exactly
             16 digits 1-4. `chat`: a message with the rules; the answer stands in the last answer
-            tag, as 16 digits or as four rows of four.
+            tag, as 16 digits or as four rows of four. `d1_eval`: `chat` with the answer begun by
+            the prompt.
         blanks: fewest and most blanks of a generated training puzzle, uniform between them, in
             [1, 12].
         test_blanks: the same for generated test puzzles.
@@ -101,7 +103,7 @@ class Sudoku:
         it in: unique solutions, a split without leaks, clues that must stay, a strict parser.
     """
 
-    prompt_style: Literal["compact", "chat"] = "compact"
+    prompt_style: Literal["compact", "chat", "d1_eval"] = "compact"
     blanks: tuple[Blanks, Blanks] = (4, 8)
     test_blanks: tuple[Blanks, Blanks] = (8, 8)
     split: Split = "by_solution"
@@ -139,10 +141,12 @@ class Sudoku:
         return list(distinct_puzzles(sorted(self._held_out), self.test_blanks, num, generator))
 
     def prompt(self, example: Example) -> str | list[dict[str, str]]:
-        """`0234300221430021=`, or one user message with the rules and the puzzle last."""
+        """`0234300221430021=`, or a user message with the rules and the puzzle last."""
         if self.prompt_style == "compact":
             return f"{example['puzzle']}="
-        return [{"role": "user", "content": RULES + example["puzzle"]}]
+        user = {"role": "user", "content": RULES + example["puzzle"]}
+        begun = [{"role": "assistant", "content": PREFILL}]
+        return [user, *(begun if self.prompt_style == "d1_eval" else [])]
 
     def answer(self, example: Example, key: Key, sample: int) -> str:
         """The stored solution as an answer; careless ones fill the blanks at random."""

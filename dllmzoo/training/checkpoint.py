@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,9 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from dllmzoo.errors import RunError
-from dllmzoo.training.files import whole_folder
+from dllmzoo.models._sharded import is_sharded, spread_like
+from dllmzoo.training import shards
+from dllmzoo.training.files import unfinished, whole_folder
 from dllmzoo.training.method import Learner
 
 PREFIX = "round-"
@@ -39,46 +42,81 @@ class State:
 
 
 def save(folder: Path, state: State, learner: Learner) -> Path:
-    """Write `checkpoints/round-NNNNNN`, atomically; call on the main process only.
+    """Write `checkpoints/round-NNNNNN`, atomically; all processes must call.
 
     Holds the trainable weights, the optimiser, the learning-rate schedule and the state. Random
-    numbers need no state: they are keyed by seed, round and sample.
+    numbers need no state: they are keyed by seed, round and sample. Sharded parameters are written
+    by the processes that hold them, into a folder that all of them must see.
     """
     path = folder / "checkpoints" / f"{PREFIX}{state.round:06d}"
     policy = learner.accelerator.unwrap_model(learner.policy)
-    weights = {
-        name: parameter.detach().cpu().contiguous()
-        for name, parameter in policy.named_parameters()
-        if parameter.requires_grad
-    }
-    with whole_folder(path) as inside:
-        save_file(weights, inside / "weights.safetensors")
-        torch.save(learner.optimizer.state_dict(), inside / "optimizer.pt")
-        torch.save(learner.scheduler.state_dict(), inside / "scheduler.pt")
-        (inside / "state.json").write_text(json.dumps(asdict(state), indent=2) + "\n")
+    with _folder_of_all(path, learner.accelerator) as inside:
+        if is_sharded(policy):
+            shards.save(inside / shards.FOLDER, policy, learner.optimizer)
+        elif learner.accelerator.is_main_process:
+            weights = {
+                name: parameter.detach().cpu().contiguous()
+                for name, parameter in shards.trained(policy).items()
+            }
+            save_file(weights, inside / "weights.safetensors")
+            torch.save(learner.optimizer.state_dict(), inside / "optimizer.pt")
+        if learner.accelerator.is_main_process:
+            torch.save(learner.scheduler.state_dict(), inside / "scheduler.pt")
+            (inside / "state.json").write_text(json.dumps(asdict(state), indent=2) + "\n")
     return path
 
 
+@contextmanager
+def _folder_of_all(path: Path, accelerator: Any) -> Iterator[Path]:
+    """A folder that appears complete or not at all, into which all processes write."""
+    if accelerator.num_processes == 1:
+        with whole_folder(path) as inside:
+            yield inside
+    elif accelerator.is_main_process:
+        with whole_folder(path) as inside:
+            accelerator.wait_for_everyone()
+            yield inside
+            accelerator.wait_for_everyone()
+    else:
+        accelerator.wait_for_everyone()
+        yield unfinished(path)
+        accelerator.wait_for_everyone()
+
+
 def load(path: Path, learner: Learner) -> State:
-    """Put a checkpoint into the learner.
+    """Put a checkpoint into the learner, whatever the number of processes that wrote it.
 
     Raises:
         RunError: the checkpoint's tensors are not those of the model the recipe builds.
     """
     policy = learner.accelerator.unwrap_model(learner.policy)
+    if (path / shards.FOLDER).is_dir():
+        shards.load(path / shards.FOLDER, policy, learner.optimizer)
+    else:
+        _load_whole(path, policy, learner)
+    learner.scheduler.load_state_dict(torch.load(path / "scheduler.pt", weights_only=True))
+    rates = learner.scheduler.get_last_lr()
+    for group, rate in zip(learner.optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+    return read_state(path)
+
+
+def _load_whole(path: Path, policy: Any, learner: Learner) -> None:
+    """A checkpoint that one process wrote, onto parameters that may be sharded now."""
     weights = load_file(path / "weights.safetensors")
-    wanted = {n: p for n, p in policy.named_parameters() if p.requires_grad}
-    if weights.keys() != wanted.keys() or any(weights[n].shape != wanted[n].shape for n in wanted):
-        raise RunError(f"{path} holds other tensors than the model of this recipe; start afresh")
+    wanted = shards.trained(policy)
+    shards.refuse_others(path, {n: tuple(w.shape) for n, w in weights.items()}, wanted)
     with torch.no_grad():
         for name, parameter in wanted.items():
-            parameter.copy_(weights[name])
-    device = learner.accelerator.device
-    learner.optimizer.load_state_dict(
-        torch.load(path / "optimizer.pt", map_location=device, weights_only=True)
-    )
-    learner.scheduler.load_state_dict(torch.load(path / "scheduler.pt", weights_only=True))
-    return read_state(path)
+            parameter.copy_(spread_like(weights[name], parameter))
+    found = torch.load(path / "optimizer.pt", map_location="cpu", weights_only=True)
+    if is_sharded(policy):
+        places = [p for group in learner.optimizer.param_groups for p in group["params"]]
+        for i, parameter in enumerate(places):
+            for key, value in found["state"].get(i, {}).items():
+                if value.shape == parameter.shape:
+                    found["state"][i][key] = spread_like(value, parameter)
+    learner.optimizer.load_state_dict(found)
 
 
 def read_state(path: Path) -> State:

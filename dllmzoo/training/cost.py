@@ -52,6 +52,7 @@ class Plan:
         flops: of a round.
         seconds: of a round on this machine, from a measured matrix product; a rough guess.
         rounds: of the run.
+        device: of this machine, which the seconds are for.
     """
 
     samples: int
@@ -63,6 +64,7 @@ class Plan:
     flops: float
     seconds: float
     rounds: int
+    device: str = "this machine"
 
     def rows(self) -> list[tuple[str, str]]:
         """Label and value of each line of the dry run."""
@@ -74,6 +76,7 @@ class Plan:
             ("trained rows per round", f"{self.train_rows:,}"),
             ("model calls per round", f"{self.forwards:,}"),
             ("FLOPs per round", f"{self.flops:.3g}"),
+            ("estimated for", self.device),
             ("estimated time per round", f"{self.seconds:.3g} s"),
             ("rounds", f"{self.rounds:,}"),
             ("estimated time of the run", f"{self.seconds * self.rounds / 60:.3g} min"),

@@ -1,30 +1,38 @@
-"""Greedy evaluation on held-out examples, each counted exactly once, with intervals."""
+"""Evaluation on held-out examples, greedy or of several answers to each, with intervals."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-
 from dllmzoo.errors import UsageError
-from dllmzoo.protocols import Policy, Ratio, Sampler, Task
+from dllmzoo.protocols import Policy, Sampler, Task
 from dllmzoo.recipe.recipe import Recipe
-from dllmzoo.records import Example, Key
+from dllmzoo.records import Example
+from dllmzoo.training.answers import answers
+from dllmzoo.training.pass_at_k import (
+    Z95,
+    interval_over_problems,
+    pass_at_k,
+    powers_of_two,
+)
+from dllmzoo.training.pass_at_k import wilson as wilson
 from dllmzoo.training.prompts import Codec
 
-Z95 = 1.959964
+Counts = Mapping[str, tuple[float, float]]
+"""Metric -> (hits, out of) of one text."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Outcome of one evaluation.
+    """Outcome of one evaluation; lists are in order of example, then sample.
 
     Args:
-        metrics: name -> rate; the primary one also as `NAME_low`, `NAME_high` (95 %, Wilson).
-        solved: of each example, whether the primary metric hit.
+        metrics: name -> rate; the primary one also as `NAME_low`, `NAME_high` (95 %), and with
+            several answers to each example `pass@1`, `pass@2`, `pass@4`, ... with such ends.
+        solved: of each answer, whether the primary metric hit.
         texts: the answers.
         examples: what was asked.
         forwards: model rows that ran, the short ones of a cache included.
@@ -58,14 +66,33 @@ def steps_field(sampler: Any) -> str:
 
 
 def greedy(sampler: Sampler, steps: int | None = None) -> Sampler:
-    """The sampler at temperature 0, with another number of denoising steps if given.
+    """The sampler at temperature 0, with another number of denoising steps if given."""
+    return answering(sampler, steps)
+
+
+def answering(
+    sampler: Sampler,
+    steps: int | None = None,
+    *,
+    temperature: float = 0.0,
+    answer_length: int | None = None,
+) -> Sampler:
+    """The sampler as evaluation uses it.
 
     A number of steps replaces a confidence threshold that leaves no room for it: evaluation is then
     static. Drafts are not stored, since nothing reads them.
+
+    Args:
+        sampler: of the recipe.
+        steps: denoising steps, of a block if the sampler counts them so; None = its own.
+        temperature: 0 = greedy.
+        answer_length: N; None = its own.
     """
-    changes: dict[str, Any] = {"temperature": 0.0}
+    changes: dict[str, Any] = {"temperature": temperature}
     if getattr(sampler, "record_drafts", False) and not getattr(sampler, "remasks", False):
         changes["record_drafts"] = False
+    if answer_length is not None:
+        changes["answer_length"] = answer_length
     if steps is not None:
         changes[name := steps_field(sampler)] = steps
         if name == "steps" and getattr(sampler, "threshold", None) is not None:
@@ -73,7 +100,6 @@ def greedy(sampler: Sampler, steps: int | None = None) -> Sampler:
     return replace(sampler, **changes)  # type: ignore[type-var]
 
 
-@torch.no_grad()
 def evaluate(
     policy: Policy,
     codec: Codec,
@@ -82,9 +108,11 @@ def evaluate(
     *,
     examples: Sequence[Example],
     batch: int,
+    samples: int = 1,
+    seed: int = 0,
     accelerator: Any = None,
 ) -> Evaluation:
-    """Answer every example once and score the answers with the task's own parser.
+    """Answer every example and score the answers with the task's own parser.
 
     Args:
         policy: the network, unwrapped.
@@ -93,64 +121,84 @@ def evaluate(
         sampler: usually `greedy(evaluator(recipe))`.
         examples: all of them, on every process.
         batch: rows of one sampler call.
-        accelerator: shares the examples among processes; None = one process.
+        samples: answers to each example; more than one needs a sampler that draws.
+        seed: of the random choices.
+        accelerator: shares the rows among processes; None = one process.
     """
-    rank, world = (0, 1)
-    if accelerator is not None:
-        rank, world = accelerator.process_index, accelerator.num_processes
-    policy.eval()  # type: ignore[attr-defined]
-    mine = list(range(rank, len(examples), world))
-    texts: list[str] = []
-    forwards = 0
-    key = Key(0, 0, "evaluate")
-    length: int = sampler.answer_length  # type: ignore[attr-defined]
-    for start in range(0, len(mine), batch):
-        part = mine[start : start + batch]
-        prompts = codec.prompts(task, [examples[i] for i in part], 1, answer_length=length)
-        prompts = replace(prompts, sample_B=torch.tensor(part, device=prompts.sample_B.device))
-        prompts = codec.with_given(prompts, task, sampler, key.sub("given"))
-        rollout = sampler(policy, prompts, key)
-        texts += codec.texts(rollout.tokens_BL[:, -length:])
-        forwards += rollout.forwards
-    pairs = list(zip(mine, texts, strict=True))
-    if world > 1:
-        from accelerate.utils import gather_object
-
-        pairs = gather_object(pairs)
-        forwards = sum(gather_object([forwards]))
-    answers = [text for _, text in sorted(pairs)]
-    ratios = task.metrics(answers, examples)
+    found, forwards = [], 0
+    for part, ran in answers(
+        policy, codec, task, sampler, lambda texts, asked: counts(task, texts, asked),
+        examples=examples, batch=batch, samples=samples, seed=seed, accelerator=accelerator,
+    ):  # fmt: skip
+        found += part
+        forwards += ran
+    counted = [each.verdict for each in found]
+    names = task.metrics([], []) if not counted else counted[0]
     return Evaluation(
-        _metrics(ratios, task.primary), [hit > 0.5 for hit in ratios[task.primary].hits], answers,
-        list(examples), forwards,
+        metrics_of(counted, task.primary, samples, names),
+        [each[task.primary][0] > 0.5 for each in counted], [each.text for each in found],
+        [examples[each.item] for each in found], forwards,
     )  # fmt: skip
 
 
-def _metrics(ratios: dict[str, Ratio], primary: str) -> dict[str, float | None]:
+def counts(task: Task, texts: Sequence[str], examples: Sequence[Example]) -> list[Counts]:
+    """What each text adds to the task's metrics."""
+    ratios = task.metrics(texts, examples)
+    return [
+        {name: (ratio.hits[x], ratio.outof[x]) for name, ratio in ratios.items()}
+        for x in range(len(texts))
+    ]
+
+
+def metrics_of(
+    counted: Sequence[Counts], primary: str, samples: int, names: Iterable[str]
+) -> dict[str, float | None]:
+    """Rates of all answers, the primary one with an interval, and pass@k of several samples.
+
+    One answer to each example: Wilson's interval. Several: the examples are what was drawn, so the
+    interval is over examples, of the share of right answers to each; the same for pass@k. An
+    answer that does not count is left out, and an example with fewer than k of them out of pass@k.
+
+    Args:
+        counted: of each answer, in order of example, then sample.
+        primary: the metric with hits of 0 or 1 for each text.
+        samples: answers to each example.
+        names: the metrics.
+    """
     metrics: dict[str, float | None] = {}
-    for name, ratio in ratios.items():
-        metrics[name] = ratio.value
+    for name in names:
+        hits = sum(each[name][0] for each in counted)
+        outof = sum(each[name][1] for each in counted)
+        metrics[name] = hits / outof if outof else None
         if name == primary:
-            low, high = wilson(sum(ratio.hits), sum(ratio.outof))
+            low, high = wilson(hits, outof)
+            if samples > 1:
+                shares = [right / number for right, number in _problems(counted, name, samples)]
+                low, high = interval_over_problems(shares, samples)
             metrics |= {f"{name}_low": low, f"{name}_high": high}
+    if samples > 1:
+        metrics |= _passes(_problems(counted, primary, samples), samples)
     return metrics
 
 
-def wilson(hits: float, outof: float) -> tuple[float, float]:
-    """95 % interval of a rate (Wilson, 1927); (0, 1) of nothing.
+def _passes(problems: list[tuple[int, int]], samples: int) -> dict[str, float | None]:
+    metrics: dict[str, float | None] = {}
+    for k in powers_of_two(samples):
+        values = [pass_at_k(number, right, k) for right, number in problems if number >= k]
+        low, high = interval_over_problems(values, samples // k)
+        mean = math.fsum(values) / len(values) if values else None
+        metrics |= {f"pass@{k}": mean, f"pass@{k}_low": low, f"pass@{k}_high": high}
+    return metrics
 
-    Example:
-        >>> low, high = wilson(50, 100)
-        >>> round(low, 3), round(high, 3)
-        (0.404, 0.596)
-    """
-    if outof <= 0:
-        return 0.0, 1.0
-    rate, square = hits / outof, Z95**2
-    middle = (rate + square / (2 * outof)) / (1 + square / outof)
-    spread = math.sqrt(rate * (1 - rate) / outof + square / (4 * outof**2))
-    spread *= Z95 / (1 + square / outof)
-    return max(middle - spread, 0.0), min(middle + spread, 1.0)
+
+def _problems(counted: Sequence[Counts], name: str, samples: int) -> list[tuple[int, int]]:
+    """Right and counted answers of each example that has any."""
+    found = []
+    for first in range(0, len(counted), samples):
+        pairs = [each[name] for each in counted[first : first + samples] if each[name][1] > 0]
+        if pairs:
+            found.append((sum(hit > 0.5 for hit, _ in pairs), len(pairs)))
+    return found
 
 
 def paired(before: Sequence[bool], after: Sequence[bool]) -> tuple[float, float, float]:

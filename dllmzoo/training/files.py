@@ -34,7 +34,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
     An earlier folder of that name is replaced only when the new one is complete.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = unfinished(path)
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:
@@ -55,6 +55,11 @@ def whole_folder(path: Path) -> Iterator[Path]:
     else:
         os.replace(temporary, path)
     _sync_folder(path.parent)
+
+
+def unfinished(path: Path) -> Path:
+    """What a folder is called until it is complete."""
+    return path.with_name(f".{path.name}.tmp")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,20 @@ class RunFolder:
         write_bytes(
             self.path / "rollouts" / f"{round:06d}.jsonl.gz", gzip.compress(text.encode(), mtime=0)
         )
+
+    def note_solved(self, when: str, steps: int | None, solved: Sequence[bool]) -> None:
+        """Per-example outcomes of the `start` or the `end`, for paired intervals."""
+        file = self.path / "evaluations.json"
+        known = json.loads(file.read_text()) if file.exists() else {}
+        known.setdefault(when, {})[str(steps)] = [int(hit) for hit in solved]
+        write_json(file, known)
+
+    def forget_end(self) -> None:
+        """Drop the outcomes of an end that a resumed run goes beyond."""
+        file = self.path / "evaluations.json"
+        if file.exists():
+            known = json.loads(file.read_text())
+            write_json(file, {when: found for when, found in known.items() if when != "end"})
 
     def last_checkpoint(self) -> Path | None:
         """The newest complete checkpoint."""

@@ -34,7 +34,7 @@ def train(
                 update(method, budget, learner, meter, seen, key, rows, fresh=fresh)
                 fresh = False
         if start is not None:
-            meter.drift(start, weights(learner))
+            meter.drift(start, weights(learner), shards=learner.shards)
         yield round, meter, seen
 
 

@@ -131,11 +131,13 @@ class Meter:
         each = draws if likelihood.unit == "sequence" else 1  # a sequence's views carry 1 / draws
         self.add_tensor("estimator_std", each * draw_BD.std(1) / math.sqrt(draws))
 
-    def drift(self, before: list[Tensor], after: list[Tensor]) -> None:
-        """How far the trained weights moved, as a Euclidean distance."""
+    def drift(self, before: list[Tensor], after: list[Tensor], *, shards: bool = False) -> None:
+        """How far the trained weights moved, as a Euclidean distance; of `shards`, all of them."""
         square = sum(
             float((b - a).double().square().sum()) for a, b in zip(before, after, strict=True)
         )
+        if shards:
+            square = self.total({"square": square})["square"]
         share = 1 / self.accelerator.num_processes
         self.add("drift", math.sqrt(square) * share, share)
 

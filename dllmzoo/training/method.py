@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from dllmzoo import protocols
+from dllmzoo.models._sharded import is_sharded, shard_of
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,13 @@ class Learner:
     accelerator: Any
     codec: Any
 
+    @property
+    def shards(self) -> bool:
+        """Whether this process holds only a share of each parameter."""
+        return is_sharded(self.policy)
+
 
 def weights(learner: Learner) -> list[torch.Tensor]:
-    """A copy of every trained parameter of this process."""
-    return [p.detach().clone() for p in learner.policy.parameters() if p.requires_grad]
+    """A copy of every trained parameter, of this process's shard where they are spread."""
+    trained = [p for p in learner.policy.parameters() if p.requires_grad]
+    return [shard_of(p.detach()).clone() for p in trained]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,27 +21,63 @@ GUESSED_PROMPT = 200
 """Prompt tokens assumed where the tokenizer is not on this machine."""
 
 
-def plan(recipe: Recipe) -> Plan:
-    """Forecast of a recipe; reads config and tokenizer, never weights."""
+@dataclass(frozen=True)
+class Work:
+    """What a round of a recipe runs, on all processes together.
+
+    Args:
+        config: of the network.
+        prompt: tokens of the longest of a few prompts.
+        samples: answers.
+        rollout: forwards of the sampler, at most.
+        scored: forwards without gradient.
+        trained: forwards with a backward.
+        updates: optimiser updates.
+        size: tokens of a block of the network's attention; None = it has none.
+    """
+
+    config: Any
+    prompt: int
+    samples: int
+    rollout: list[Read]
+    scored: Read
+    trained: Read
+    updates: int
+    size: int | None
+
+    @property
+    def rollout_rows(self) -> int:
+        """Rows of the sampler's forwards."""
+        return sum(read.rows for read in self.rollout)
+
+
+def work_of(recipe: Recipe) -> Work:
+    """The work of a round; reads config and tokenizer, never weights."""
     config = config_of(recipe)
     size = _block_size(config)
     samples, score_rows, train_rows = _rows(recipe, size)
     prompt, answer = _prompt_length(recipe), recipe.sampler.answer_length
     rollout = _rollout(recipe, 0 if recipe.stage == "sft" else samples, prompt, size)
-    rollout_rows = sum(read.rows for read in rollout)
     target = 0 if size is None else _target(recipe, prompt, size)
-    scored = [
+    scored, trained = [
         Read(rows, prompt + answer, rows * answer, backward=backward, target=target)
         for rows, backward in ((score_rows, False), (train_rows, True))
     ]
-    total = flops_of(config, recipe.model, [*rollout, *scored])
     train = recipe.train
-    calls = math.ceil(rollout_rows / train.rollout_batch)
-    calls += math.ceil(score_rows / train.micro_batch) + math.ceil(train_rows / train.micro_batch)
     updates = 1 if recipe.stage == "sft" else train.passes * train.minibatches
+    return Work(config, prompt, samples, rollout, scored, trained, updates, size)
+
+
+def plan(recipe: Recipe) -> Plan:
+    """Forecast of a recipe on this machine."""
+    work, train = work_of(recipe), recipe.train
+    total = flops_of(work.config, recipe.model, [*work.rollout, work.scored, work.trained])
+    calls = math.ceil(work.rollout_rows / train.rollout_batch)
+    calls += math.ceil(work.scored.rows / train.micro_batch)
+    calls += math.ceil(work.trained.rows / train.micro_batch)
     return Plan(
-        samples, updates, rollout_rows, score_rows, train_rows, calls, total,
-        total / (EFFICIENCY * machine_speed()), train.rounds,
+        work.samples, work.updates, work.rollout_rows, work.scored.rows, work.trained.rows, calls,
+        total, total / (EFFICIENCY * machine_speed()), train.rounds, machine_name(),
     )  # fmt: skip
 
 
@@ -63,16 +101,16 @@ def _views(recipe: Recipe) -> int:
 
 def config_of(recipe: Recipe) -> Any:
     """The network's config, without its weights."""
-    from dllmzoo.models._load import family_class, load_tokenizer
+    from dllmzoo.models._load import family_class, fields_of_tokenizer, load_tokenizer
     from dllmzoo.models._source import read_config, resolve
 
     spec = recipe.model
     if spec.weights is not None:
         fields = _card_fields(spec.weights) or read_config(resolve(spec.weights))
         return family_class(fields, spec.name, spec.weights).config_class.from_dict(fields)
-    size = {"vocab_size": len(load_tokenizer(spec.tokenizer or ""))}
+    ids = fields_of_tokenizer(load_tokenizer(spec.tokenizer or ""))
     return family_class({"model_type": spec.name}, spec.name, "model").config_class(
-        **(size | dict(spec.config or {}))
+        **(ids | dict(spec.config or {}))
     )
 
 
@@ -141,7 +179,8 @@ def _prompt_length(recipe: Recipe) -> int:
     from dllmzoo.models._source import resolve, split_revision
 
     spec = recipe.model.tokenizer or recipe.model.weights or ""
-    where = "" if spec.startswith(CHARACTERS) else resolve(spec)
+    here = spec.startswith(CHARACTERS) or Path(spec).expanduser().is_dir()
+    where = "" if here else resolve(spec)
     if isinstance(where, str) and where:
         name, revision = split_revision(where)
         if not try_to_load_from_cache(name, "tokenizer_config.json", revision=revision):
@@ -149,6 +188,13 @@ def _prompt_length(recipe: Recipe) -> int:
     tokenizer = load_tokenizer(spec)
     codec = Codec(tokenizer, 0, (0,))
     return max(len(codec.prompt_ids(recipe.task.prompt(e))) for e in recipe.task.test(8))
+
+
+def machine_name() -> str:
+    """The device that `machine_speed` measures."""
+    if torch.cuda.is_available():
+        return f"{torch.cuda.get_device_name()}, one of this machine"
+    return f"this machine's processor, {torch.get_num_threads()} threads"
 
 
 def machine_speed(size: int = 1024, seconds: float = 0.1) -> float:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +13,26 @@ from dllmzoo.errors import TaskError
 from dllmzoo.protocols import Sampler, Task
 from dllmzoo.records import Example, Key, Prompts
 from dllmzoo.tasks._given import BLANK
+from dllmzoo.training.chat import Messages, render, split, without_rest
+
+Tail = Literal["canvas", "batch", "end"]
+TooLong = Literal["refuse", "drop"]
+
+
+class Demonstrated(NamedTuple):
+    """Demonstrations as rows.
+
+    Args:
+        prompts: left-padded; of a row that is left out one end token.
+        answer_BN: int64, end tokens behind each answer.
+        real_BN: bool, False = padding; one slot of a row that is left out.
+        kept_B: bool, False = left out: nothing of the row is learnt.
+    """
+
+    prompts: Prompts
+    answer_BN: Tensor
+    real_BN: Tensor
+    kept_B: Tensor
 
 
 @dataclass(frozen=True)
@@ -38,24 +58,20 @@ class Codec:
         """Token under padding and behind a demonstration: the end token if there is one."""
         return self.stop_ids[0] if self.stop_ids else 0
 
-    def prompt_ids(self, prompt: str | list[dict[str, str]]) -> list[int]:
+    def prompt_ids(self, prompt: str | Messages) -> list[int]:
         """Token ids of plain text, or of messages through the tokenizer's chat template.
 
         A last message of the assistant is left open: the answer goes on from it.
         """
         if isinstance(prompt, str):
-            return list(self.tokenizer(prompt, add_special_tokens=False)["input_ids"])
-        if not getattr(self.tokenizer, "chat_template", None):
+            return self._ids(prompt)
+        ids = self._ids(render(self.tokenizer, prompt, opened=True))
+        start = getattr(self.tokenizer, "bos_token_id", None)
+        if start is not None and ids[:2] == [start, start]:
             raise TaskError(
-                "the task asks in chat messages, but this tokenizer has no chat template; "
-                "set `task.prompt_style` to plain text or use the tokenizer of an instruct model"
+                "the chat template starts a prompt with two start tokens; take one out of it"
             )
-        begun = prompt[-1]["role"] == "assistant"  # a prompt may begin the answer
-        ids = self.tokenizer.apply_chat_template(
-            prompt, add_generation_prompt=not begun, continue_final_message=begun, tokenize=True,
-            return_dict=False,
-        )  # fmt: skip
-        return list(ids)
+        return ids
 
     def prompts(
         self,
@@ -85,6 +101,12 @@ class Codec:
                 f"a prompt of {longest} tokens and an answer of {answer_length} exceed the "
                 f"model's {self.max_length}; shorten `sampler.answer_length` or drop the example"
             )
+        return self._rows(ids, examples, group_size, first)
+
+    def _rows(
+        self, ids: Sequence[list[int]], examples: Sequence[Example], group_size: int, first: int
+    ) -> Prompts:
+        longest = max(map(len, ids), default=0)
         tokens_PL = torch.full((len(ids), longest), self.filler)
         attend_PL = torch.zeros(len(ids), longest, dtype=torch.bool)
         for row, tokens in enumerate(ids):
@@ -117,15 +139,98 @@ class Codec:
         *,
         answer_length: int,
         first: int = 0,
-    ) -> tuple[Prompts, Tensor]:
-        """Prompts and their demonstrations as answer_BN, the tail filled with end tokens.
+        tail: Tail = "canvas",
+        too_long: TooLong = "refuse",
+        widest: Callable[[int], int] = int,
+    ) -> Demonstrated:
+        """Prompts and their demonstrations; an answer to messages ends as the template ends it.
+
+        Args:
+            task: prompts and answers.
+            examples: of this process.
+            key: of answers that are drawn.
+            answer_length: N, most tokens of an answer.
+            first: index in the round of the first example, before sharding.
+            tail: what follows an answer, see `recipe.sections.Sft`.
+            too_long: what becomes of a demonstration that does not fit.
+            widest: longest answer here -> longest of all processes; read with `tail: batch`.
 
         Raises:
-            TaskError: a demonstration is longer than the answer canvas.
+            TaskError: a demonstration does not fit, or its tail needs an end token that the model
+                has not; nothing is ever cut.
         """
-        prompts = self.prompts(task, examples, 1, answer_length=answer_length, first=first)
-        texts = [task.answer(example, key, first + row) for row, example in enumerate(examples)]
-        return prompts, self.answers(texts, answer_length, "a demonstration")
+        pairs = [
+            self._demonstration(task, example, key, first + row)
+            for row, example in enumerate(examples)
+        ]
+        problems = [self._too_long(prompt, answer, answer_length, tail) for prompt, answer in pairs]
+        if too_long == "refuse":
+            for problem in filter(None, problems):
+                raise TaskError(f"{problem}, or leave such rows out (sft.too_long: drop)")
+        kept = [problem is None for problem in problems]
+        pairs = [
+            pair if keep else ([self.filler], []) for pair, keep in zip(pairs, kept, strict=True)
+        ]
+        if tail == "end":
+            pairs = [(prompt, self._ended(answer, answer_length)) for prompt, answer in pairs]
+        width = answer_length
+        if tail != "canvas":
+            width = max((len(answer) for _, answer in pairs), default=1) or 1
+        if tail == "batch":
+            width = widest(width)
+        answer_BN = torch.full((len(pairs), width), self.filler)
+        real_BN = torch.zeros_like(answer_BN, dtype=torch.bool)
+        for row, (prompt, answer) in enumerate(pairs):
+            filled = len(answer) if tail == "end" else min(width, self._room(prompt, width))
+            if len(answer) < filled and kept[row] and not self.stop_ids:
+                raise TaskError(_no_end("a demonstration", len(answer), filled))
+            answer_BN[row, : len(answer)] = torch.tensor(answer, dtype=torch.long)
+            real_BN[row, : filled if kept[row] else 1] = True
+        prompts = self._rows([prompt for prompt, _ in pairs], examples, 1, first)
+        made = (answer_BN, real_BN, torch.tensor(kept, dtype=torch.bool))
+        return Demonstrated(prompts, *(each.to(self.device) for each in made))
+
+    def _demonstration(
+        self, task: Task, example: Example, key: Key, sample: int
+    ) -> tuple[list[int], list[int]]:
+        """Ids of a prompt and of its answer, neither padded nor filled."""
+        prompt, answer = task.prompt(example), task.answer(example, key, sample)
+        if isinstance(prompt, str):
+            return self._ids(prompt), self._ids(answer)
+        _, text = split(self.tokenizer, prompt, answer)
+        return self.prompt_ids(prompt), without_rest(self.tokenizer, self._ids(text), self.stop_ids)
+
+    def _too_long(
+        self, prompt: list[int], answer: list[int], answer_length: int, tail: Tail
+    ) -> str | None:
+        """What is wrong with a demonstration's length, and what to change; None if it fits."""
+        if len(answer) > answer_length:
+            return (
+                f"a demonstration has {len(answer)} tokens, the answer canvas {answer_length}; "
+                f"raise `sampler.answer_length`"
+            )
+        filled = answer_length if tail == "canvas" else len(answer)
+        if filled > self._room(prompt, filled):
+            return (
+                f"a prompt of {len(prompt)} tokens and an answer of {filled} exceed the model's "
+                f"{self.max_length}; shorten `sampler.answer_length` or drop the example"
+            )
+        return None
+
+    def _room(self, prompt: list[int], wanted: int) -> int:
+        """Tokens that the model can read behind a prompt, as many as are wanted at most."""
+        return wanted if self.max_length is None else min(self.max_length - len(prompt), wanted)
+
+    def _ended(self, answer: list[int], answer_length: int) -> list[int]:
+        """The answer with one end token, if it has none and there is room."""
+        if not answer or len(answer) == answer_length or answer[-1] in self.stop_ids:
+            return answer
+        if not self.stop_ids:
+            raise TaskError(_no_end("a demonstration", len(answer), len(answer) + 1))
+        return [*answer, self.filler]
+
+    def _ids(self, text: str) -> list[int]:
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def with_given(self, prompts: Prompts, task: Task, sampler: Sampler, key: Key) -> Prompts:
         """The prompts with the answers that the sampler wants to be given, if it wants any.
@@ -180,18 +285,14 @@ class Codec:
         """
         answer_BN = torch.full((len(texts), answer_length), self.filler)
         for row, text in enumerate(texts):
-            ids = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+            ids = self._ids(text)
             if len(ids) > answer_length:
                 raise TaskError(
                     f"{what} has {len(ids)} tokens, the answer canvas {answer_length}; "
                     f"raise `sampler.answer_length`"
                 )
             if len(ids) < answer_length and not self.stop_ids:
-                raise TaskError(
-                    f"{what} has {len(ids)} tokens, the answer canvas {answer_length}, "
-                    f"and the model has no end token to fill the rest; set `sampler.answer_length` "
-                    f"to {len(ids)} or give the model's config an `eos_token_id`"
-                )
+                raise TaskError(_no_end(what, len(ids), answer_length))
             answer_BN[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
         return answer_BN.to(self.device)
 
@@ -215,3 +316,11 @@ class Codec:
                     f"a given answer has {wanted} blanks, and the tokenizer makes {found} mask "
                     f"tokens of them: {self.mask_text!r} must be a special token of it"
                 )
+
+
+def _no_end(what: str, length: int, answer_length: int) -> str:
+    return (
+        f"{what} has {length} tokens, the answer canvas {answer_length}, and the model has no end "
+        f"token to fill the rest; set `sampler.answer_length` to {length} or give the model's "
+        f"config an `eos_token_id`"
+    )

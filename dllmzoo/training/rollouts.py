@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from torch import Tensor
@@ -16,9 +17,10 @@ OUTCOME_WORDS = ("value", "abstain", "error", "timeout")
 def lines(seen: Experience, codec: Codec) -> list[dict[str, Any]]:
     """One mapping per sample; lists over answer slots are in slot order.
 
-    Keys: `sample group prompt answer answer_ids reveal entropy confidence logprob reward
-    components advantage` and, where the method has them, `steps` (each with its `start stop
-    weight` and the one-shot `guesses` with their `reward`). Numbers are rounded to 6 digits.
+    Keys: `sample group prompt answer answer_ids tokens reveal entropy confidence logprob num_steps
+    block_entropy reward components advantage` and, where the method has them, `steps` (each with
+    its `start stop weight` and the one-shot `guesses` with their `reward`). `tokens` are the texts
+    of single slots; `block_entropy` is of each step. Numbers are rounded to 6 digits.
     """
     rollout = seen.rollout
     texts = codec.texts(answers(rollout.tokens_BL, rollout))
@@ -30,6 +32,9 @@ def lines(seen: Experience, codec: Codec) -> list[dict[str, Any]]:
         "logprob": rollout.logprob_BL,
     }
     columns = {name: _plain(answers(value, rollout)) for name, value in slots.items()}
+    word = cache(lambda token: codec.tokenizer.decode([token], skip_special_tokens=False))
+    columns["tokens"] = [[word(token) for token in ids] for ids in columns["answer_ids"]]
+    columns["block_entropy"] = _plain(rollout.block_entropy_BT)
     advantage = _plain(seen.advantage_BA)
     start = rollout.tokens_BL.shape[1] - rollout.canvas
     made = []
@@ -42,6 +47,7 @@ def lines(seen: Experience, codec: Codec) -> list[dict[str, Any]]:
                 "prompt": codec.tokenizer.decode(ids.tolist(), skip_special_tokens=False),
                 "answer": text,
                 **{name: values[row] for name, values in columns.items()},
+                "num_steps": rollout.num_steps,
                 "reward": _reward(seen.rewards, row),
                 "components": _components(seen.rewards, row),
                 "advantage": advantage[row],

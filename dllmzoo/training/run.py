@@ -84,6 +84,7 @@ class _Run:
         self.command = command
         self.given = policy, tokenizer
         self.accelerator: Any = None
+        self.watch: Any = None
         self.started = 0.0
         self.earlier = 0.0  # minutes of earlier sittings
         self.saved: int | None = None
@@ -91,16 +92,20 @@ class _Run:
     def rounds(self) -> Iterator[dict[str, Any]]:
         """The generator that `train` returns."""
         from dllmzoo.training.interrupt import stop_request
+        from dllmzoo.training.setup import make_accelerator
+        from dllmzoo.training.watch import watched
 
         train = self.recipe.train
         if self.resuming and self._is_done():
             return
         self.started = time.monotonic()
-        with stop_request() as stop:
+        self.accelerator = make_accelerator(train, self.folder.path / "trackers")
+        with watched(self.accelerator, self._how_to_go_on) as watch, stop_request() as stop:
+            self.watch = watch
             try:
                 yield from self._sitting(stop)
             finally:
-                if train.trackers and self.accelerator is not None:
+                if train.trackers:
                     self.accelerator.end_training()
 
     def _sitting(self, stop: StopRequest) -> Iterator[dict[str, Any]]:
@@ -132,20 +137,22 @@ class _Run:
     def _open(self) -> None:
         """Make or reopen the folder, load the networks, go to the last checkpoint."""
         from dllmzoo.training import checkpoint
-        from dllmzoo.training.setup import make_accelerator, make_learner
+        from dllmzoo.training.preflight import at_start
+        from dllmzoo.training.setup import make_learner
+        from dllmzoo.training.watch import may_be_silent
 
-        trackers = self.folder.path / "trackers"
-        self.accelerator = make_accelerator(self.recipe.train, trackers)
         self.main = self.accelerator.is_main_process
         self.state = checkpoint.State()
         last = self._resumed_from() if self.resuming else None
-        self.learner = make_learner(
-            self.recipe, self.accelerator, policy=self.given[0], tokenizer=self.given[1]
-        )
-        if last is not None:
-            self.state = checkpoint.load(last, self.learner)
-            self.saved, self.earlier = self.state.round, self.state.minutes
-            log.info("going on after round %d of %s", self.state.round, last)
+        with may_be_silent(self.watch):
+            self.learner = make_learner(
+                self.recipe, self.accelerator, policy=self.given[0], tokenizer=self.given[1]
+            )
+            if last is not None:
+                self.state = checkpoint.load(last, self.learner)
+                self.saved, self.earlier = self.state.round, self.state.minutes
+                log.info("going on after round %d of %s", self.state.round, last)
+            at_start(self.recipe, self.learner)
         if self.main:
             self._write_start(fresh=last is None)
         self.accelerator.wait_for_everyone()
@@ -188,7 +195,7 @@ class _Run:
             self.folder.cut_back(self.state.round)
             resumed = [*self.folder.manifest().get("resumed_after", []), self.state.round]
             self.folder.note(resumed_after=resumed, finished=None)
-            self._forget_end()
+            self.folder.forget_end()
         write_bytes(self.folder.recipe, dump(resolved(self.recipe)).encode())
 
     def _data_hash(self) -> str:
@@ -252,6 +259,8 @@ class _Run:
     def _evaluation(self, round: int, edge: bool) -> dict[str, Any]:
         """Evaluation metrics of this round; at the edges of the run with all step counts."""
         from dllmzoo.training.evaluate import evaluate, evaluator, greedy
+        from dllmzoo.training.kept_answers import keep_answers
+        from dllmzoo.training.sampling import together
 
         options = self.recipe.evaluate
         if not (edge or (options.every and round % options.every == 0)):
@@ -263,34 +272,19 @@ class _Run:
         sampler = evaluator(self.recipe)
         for steps in dict.fromkeys((options.steps, *(options.also_steps if edge else ()))):
             result = evaluate(
-                policy, self.learner.codec, task, greedy(sampler, steps),
+                policy, self.learner.codec, task, together(greedy(sampler, steps)),
                 examples=examples, batch=options.batch, accelerator=self.accelerator,
             )  # fmt: skip
             prefix = "eval" if steps == options.steps else f"eval/steps{steps}"
             row |= {f"{prefix}/{name}": value for name, value in result.metrics.items()}
             if edge and self.main:
-                self._note_solved("start" if round == 0 else "end", steps, result)
+                when = "start" if round == 0 else "end"
+                self.folder.note_solved(when, steps, result.solved)
+                if steps == options.steps:
+                    keep_answers(self.folder.path, when, task, result)
         row["time/evaluate"] = time.perf_counter() - start
         self._judge(round, row[f"eval/{task.primary}"])
         return row
-
-    def _note_solved(self, when: str, steps: int | None, result: Any) -> None:
-        """Per-example outcomes, for paired intervals."""
-        from dllmzoo.training.files import write_json
-
-        file = self.folder.path / "evaluations.json"
-        known = json.loads(file.read_text()) if file.exists() else {}
-        known.setdefault(when, {})[str(steps)] = [int(hit) for hit in result.solved]
-        write_json(file, known)
-
-    def _forget_end(self) -> None:
-        """Drop the outcomes of an end that a resumed run goes beyond."""
-        from dllmzoo.training.files import write_json
-
-        file = self.folder.path / "evaluations.json"
-        if file.exists():
-            known = json.loads(file.read_text())
-            write_json(file, {when: found for when, found in known.items() if when != "end"})
 
     def _judge(self, round: int, value: float | None) -> None:
         """Keep count of the best and of collapsed evaluations."""
@@ -333,34 +327,28 @@ class _Run:
 
     def _save(self) -> None:
         from dllmzoo.training import checkpoint
+        from dllmzoo.training.health import refuse_broken_weights
+        from dllmzoo.training.watch import may_be_silent
 
         if self.saved == self.state.round or self._collapsed:
             return
-        self._refuse_broken_weights()
+        refuse_broken_weights(self.learner, self.state.round, self._last_good())
         self.state = replace(self.state, minutes=self._minutes())
-        if self.main:
+        with may_be_silent(self.watch):
             checkpoint.save(self.folder.path, self.state, self.learner)
+        if self.main:
             best = None if self.state.best is None else int(self.state.best["round"])
             checkpoint.prune(self.folder.path, self.recipe.train.keep_last, best)
         self.saved = self.state.round
         self.accelerator.wait_for_everyone()
 
-    def _refuse_broken_weights(self) -> None:
-        """Raise if a weight is not finite, before it replaces a good checkpoint."""
-        policy = self.accelerator.unwrap_model(self.learner.policy)
-        broken = [name for name, p in policy.named_parameters() if not p.isfinite().all()]
-        if broken:
-            raise HealthError(
-                f"{len(broken)} tensors, {broken[0]} first, are not finite after round "
-                f"{self.state.round}; lower `optimizer.lr` or raise `optimizer.eps`; "
-                f"{self._last_good()}"
-            )
-
     def _finish(self) -> None:
         from dllmzoo.training.export import save_final
+        from dllmzoo.training.watch import may_be_silent
 
-        if self.main:
+        with may_be_silent(self.watch):
             save_final(self.folder.final, self.recipe.model, self.learner)
+        if self.main:
             self.folder.note(finished={"round": self.state.round, "minutes": self._minutes()})
         self.accelerator.wait_for_everyone()
 
@@ -379,6 +367,12 @@ class _Run:
         both = torch.tensor([float(asked), float(late)], device=self.accelerator.device)
         total = self.accelerator.reduce(both, "sum")
         return bool(total[0] > 0), bool(total[1] > 0)
+
+    def _how_to_go_on(self) -> str:
+        """What is left when a process of the run is gone."""
+        last = self.folder.last_checkpoint()
+        kept = "nothing was saved yet" if last is None else f"what is saved is {last}"
+        return f"{kept}; start the run again with --resume auto, on as many processes as you like"
 
     def _last_good(self) -> str:
         """The newest checkpoint that followed no low evaluation."""

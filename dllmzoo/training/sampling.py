@@ -2,25 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from dllmzoo import protocols
+from dllmzoo.models._sharded import in_step
 from dllmzoo.records import Key, Prompts, Rollout, join, take
 from dllmzoo.training.method import Budget, Learner, Method
 
 
 def draw(method: Method, budget: Budget, learner: Learner, key: Key) -> Prompts:
     """This process's share of the round's prompts, with given answers: whole groups, in order."""
-    accelerator = learner.accelerator
-    share = budget.prompts // accelerator.num_processes
-    first = share * accelerator.process_index
-    examples = method.task.draw(budget.prompts, key)[first : first + share]
+    accelerator, codec = learner.accelerator, learner.codec
+    examples = method.task.draw(budget.prompts, key)
+    mine = list(range(budget.prompts))
+    if accelerator.num_processes > 1:
+        work = [len(codec.prompt_ids(method.task.prompt(example))) for example in examples]
+        mine = share_out(work, accelerator.num_processes)[accelerator.process_index]
     length = method.sampler.answer_length  # type: ignore[attr-defined]
-    prompts = learner.codec.prompts(
-        method.task, examples, budget.group_size, answer_length=length, first=first
+    prompts = codec.prompts(
+        method.task, [examples[i] for i in mine], budget.group_size, answer_length=length
     )
+    group_B = torch.tensor(mine, device=codec.device).repeat_interleave(budget.group_size)
+    within_B = torch.arange(budget.group_size, device=codec.device).repeat(len(mine))
+    sample_B = group_B * budget.group_size + within_B
+    prompts = replace(prompts, group_B=group_B, sample_B=sample_B)
     return learner.codec.with_given(prompts, method.task, method.sampler, key.sub("given"))
+
+
+def share_out(work: Sequence[float], parts: int) -> list[list[int]]:
+    """Item numbers of each part: equally many items, sums of work as even as a greedy rule makes.
+
+    The items go from the longest to the shortest, each to the part with the least work that has
+    room. Answers have one canvas and group sizes are equal, so prompt lengths alone decide.
+
+    Args:
+        work: of each item; equal work shares out in turn.
+        parts: divides the number of items.
+
+    Example:
+        >>> share_out([9, 1, 1, 9], 2)
+        [[0, 1], [2, 3]]
+    """
+    room = len(work) // parts
+    items: list[list[int]] = [[] for _ in range(parts)]
+    total = [0.0] * parts
+    for item in sorted(range(len(work)), key=lambda i: (-work[i], i)):
+        open_parts = [part for part in range(parts) if len(items[part]) < room]
+        least = min(open_parts, key=lambda part: (total[part], part))
+        items[least].append(item)
+        total[least] += work[item]
+    return [sorted(each) for each in items]
 
 
 def sample(
@@ -28,7 +64,32 @@ def sample(
 ) -> Rollout:
     """Roll out `batch` rows at a time; a row's answer does not depend on the batch."""
     rows = torch.arange(len(prompts.tokens_BL))
-    return join([sampler(policy, take(prompts, part), key) for part in rows.split(batch)])
+    with in_step(policy) as network:
+        return join([sampler(network, take(prompts, part), key) for part in rows.split(batch)])
+
+
+def together(sampler: protocols.Sampler) -> Any:
+    """The sampler, whose calls all processes make and end together."""
+    return _Together(sampler)
+
+
+class _Together:
+    """A sampler whose calls all processes make and end together, as sharded parameters need.
+
+    Args:
+        sampler: may run the network a different number of times on each process.
+    """
+
+    def __init__(self, sampler: protocols.Sampler) -> None:
+        self.sampler = sampler
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sampler, name)
+
+    def __call__(self, policy: protocols.Policy, prompts: Prompts, key: Key) -> Rollout:
+        """What the sampler makes of the prompts."""
+        with in_step(policy) as network:
+            return self.sampler(network, prompts, key)
 
 
 def answers(tokens_BL: Tensor, rollout: Rollout) -> Tensor:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ from torch import nn
 
 from dllmzoo.errors import UsageError
 from dllmzoo.models import _load as loading
-from dllmzoo.models._lora import add_lora, reference_policy
+from dllmzoo.models._lora import FrozenCopy, add_lora, reference_policy
+from dllmzoo.models._sharded import shard
 from dllmzoo.recipe.recipe import Recipe
 from dllmzoo.recipe.sections import Optimizer, Train
 from dllmzoo.training.method import Budget, Learner, Method
+from dllmzoo.training.processes import join_processes, sharding_of
 from dllmzoo.training.prompts import Codec
 from dllmzoo.training.sft import Demonstrations
 
@@ -37,53 +39,21 @@ def make_accelerator(train: Train, folder: Path | None = None) -> Any:
 
     Raises:
         UsageError: `train.prompts` is no multiple of the number of processes, a tracker is not
-            installed, or the launcher shards parameters.
+            installed, or the launcher asks for what is not supported.
     """
-    from accelerate.utils import DistributedType
-
     for tracker in train.trackers:
         if find_spec(tracker) is None:
             raise UsageError(
                 f"train.trackers names {tracker}, which is not installed: pip install {tracker}"
             )
     accelerator = join_processes(log_with=list(train.trackers) or None, project_dir=folder)
-    sharded = (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM)
-    if accelerator.distributed_type in sharded:
-        raise UsageError(
-            f"parameters sharded by {accelerator.distributed_type.value} are not supported yet: "
-            f"each process holds the whole model; launch plain data parallel processes "
-            f"(`accelerate launch --multi_gpu`)"
-        )
+    sharding_of(accelerator)
     world = accelerator.num_processes
     if train.prompts % world:
         low = train.prompts // world * world
         raise UsageError(
             f"train.prompts is {train.prompts}, which {world} processes cannot share evenly; "
             f"the nearest numbers that fit are {low or world} and {low + world}"
-        )
-    return accelerator
-
-
-def join_processes(**options: Any) -> Any:
-    """The accelerator of all launched processes.
-
-    Args:
-        options: of `accelerate.Accelerator`.
-
-    Raises:
-        UsageError: the launched processes did not find each other.
-    """
-    from accelerate import Accelerator
-
-    launched = int(os.environ.get("WORLD_SIZE", "1"))
-    if launched > 1 and not torch.accelerator.is_available():
-        os.environ.setdefault("ACCELERATE_USE_CPU", "true")  # else each process would run alone
-    accelerator = Accelerator(**options)
-    if launched > 1 and accelerator.num_processes == 1:
-        raise UsageError(
-            f"{launched} processes were launched, but accelerate sees each alone: they would "
-            f"work apart in one run folder; launch with "
-            f"`torchrun --nproc-per-node {launched} -m dllmzoo ...`"
         )
     return accelerator
 
@@ -99,15 +69,22 @@ def make_learner(
         policy: a model in memory instead of `model.weights`.
         tokenizer: the tokenizer that goes with it.
     """
-    spec = recipe.model
+    spec, sharding = recipe.model, sharding_of(accelerator)
+    if sharding is not None and spec.quantize is not None:
+        raise UsageError(
+            "model.quantize: 4bit cannot be sharded: its packed weights have no shards; launch "
+            "plain data parallel processes (recipes/_accelerate/ddp.yaml)"
+        )
     if tokenizer is None:
         tokenizer = loading.load_tokenizer(spec.tokenizer or spec.weights or "")
     if policy is None:
         dtype = getattr(torch, spec.dtype)
+        placed = None if spec.quantize is None else {"": accelerator.device}
         if spec.weights is not None:
             policy = loading.load_model(
-                spec.weights, dtype=dtype, name=spec.name, tokenizer=tokenizer
-            )
+                spec.weights, dtype=dtype, name=spec.name, tokenizer=tokenizer,
+                quantize=spec.quantize, device_map=placed,
+            )  # fmt: skip
         else:
             policy = loading.build_model(spec.name, spec.config or {}, tokenizer, recipe.seed)
             policy = policy.to(dtype)
@@ -120,11 +97,21 @@ def make_learner(
     needed = recipe.stage == "rl" and (recipe.loss.needs_reference or recipe.loss.needs_exact_kl)
     if spec.lora is not None:
         policy = add_lora(policy, spec.lora, recipe.seed)
-    policy = policy.to(accelerator.device)
-    reference: Any = reference_policy(policy, spec.reference) if needed else None
+    if sharding is None and spec.quantize is None:
+        policy = policy.to(accelerator.device)
+    away = spec.reference_device == "cpu"
+    visits = accelerator.device if away and sharding is None else None
+    reference: Any = reference_policy(policy, spec.reference, visits) if needed else None
+    if sharding is not None:
+        kept = replace(sharding, offload=sharding.offload or away)
+        copied: Any = reference
+        if isinstance(copied, FrozenCopy):
+            shard(copied.model, kept, accelerator.device)
+        shard(policy, sharding, accelerator.device)
     optimizer = make_optimizer(policy, recipe.optimizer)
     scheduler = make_scheduler(optimizer, recipe.optimizer, updates(recipe))
-    policy, optimizer = accelerator.prepare(policy, optimizer)
+    if sharding is None:
+        policy, optimizer = accelerator.prepare(policy, optimizer)
     return Learner(policy, reference, optimizer, scheduler, accelerator, codec)
 
 
@@ -184,7 +171,7 @@ def demonstrations_of(recipe: Recipe) -> Demonstrations:
     sft = recipe.sft
     return Demonstrations(
         recipe.task, recipe.sampler.answer_length, sft.schedule, sft.completion_only, sft.min_mask,
-        sft.noise,
+        sft.noise, sft.tail, sft.too_long, sft.pack,
     )  # fmt: skip
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from dllmzoo.errors import UsageError
+from dllmzoo.errors import TaskError, UsageError
 from dllmzoo.protocols import Schedule, Task
-from dllmzoo.records import Key, Prompts, Rollout, Views
+from dllmzoo.records import Key, Rollout, Views
 from dllmzoo.scoring import replay
 from dllmzoo.training.meter import Meter
 from dllmzoo.training.method import Budget, Learner
+from dllmzoo.training.packing import ByDocument, as_read, pack
+from dllmzoo.training.prompts import Demonstrated, Tail, TooLong
 from dllmzoo.training.update import step
 
 Noise = Literal["auto", "row", "block"]
@@ -23,7 +25,7 @@ Noise = Literal["auto", "row", "block"]
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """What supervised training needs: data, canvas and noise. See `recipe.sections.Sft`."""
+    """What supervised training needs: data, canvas, noise, rows. See `recipe.sections.Sft`."""
 
     task: Task
     answer_length: int
@@ -31,6 +33,9 @@ class Demonstrations:
     completion_only: bool = True
     min_mask: float = 0.05
     noise: Noise = "auto"
+    tail: Tail = "canvas"
+    too_long: TooLong = "refuse"
+    pack: int | None = None
 
 
 def train(
@@ -46,17 +51,26 @@ def train(
         meter = Meter(learner.accelerator, budget.micro_batch)
         drawn = _share(data, budget, learner, Key(seed, round, "prompts"))
         policy = learner.accelerator.unwrap_model(learner.policy)
-        rollout = as_rollout(data, *drawn, policy.block_size)
+        rollout = as_rollout(data, drawn, policy.block_size)
         with meter.time("update"):
             views = noise(data, rollout, Key(seed, round, "views"))
-            canvas = budget.prompts * (1 if data.completion_only else 0) * data.answer_length
-            total = meter.total({"real": rollout.attend_BL.sum()})["real"]
-            scale = 1 / (canvas or total)
+            counts = {"targets": _targets(data, rollout).sum(), "real": rollout.attend_BL.sum()}
+            total = meter.total(counts | {"dropped": (~drawn.kept_B).sum()})
+            if not total["targets"]:
+                raise TaskError(
+                    f"each of the {budget.prompts} demonstrations of round {round} is too long; "
+                    f"raise `sampler.answer_length`, or use a model that reads longer sequences"
+                )
+            scale = 1 / total["targets"]
+            masked = float(views.score_BKL.sum()), float(counts["real"])
             worth = float(learner.accelerator.num_processes)
-            policy.train()
+            reader: Any = learner.policy.train()
+            if data.pack is not None:
+                rollout, views = pack(rollout, views, data.pack)
+                reader = ByDocument.of(learner.policy, policy)
             grad_BKL = -views.weight_BKL * views.score_BKL * scale
             logprob_BKL = replay(
-                learner.policy, rollout, views, grad_BKL * worth, micro_batch=budget.micro_batch,
+                reader, as_read(rollout), views, grad_BKL * worth, micro_batch=budget.micro_batch,
                 accelerator=learner.accelerator,
             )  # fmt: skip
             value = (grad_BKL * logprob_BKL).sum()
@@ -64,7 +78,9 @@ def train(
         share = 1 / learner.accelerator.num_processes
         meter.add("loss", float(value), share)
         meter.add("grad_norm", norm * share, share)
-        meter.add("masked_share", float(views.score_BKL.sum()), float(rollout.attend_BL.sum()))
+        meter.add("masked_share", *masked)
+        if data.too_long == "drop":
+            meter.add("dropped", total["dropped"] * share, share)
         meter.scored(views, rollout, backward=True)
         yield round, meter, None
 
@@ -103,37 +119,45 @@ def noise_levels(data: Demonstrations, rollout: Rollout, key: Key) -> Tensor:
     target_BL = _targets(data, rollout)
     first_B1 = torch.where(target_BL, block_BL, block_BL.amax()).amin(1, keepdim=True)
     last_B1 = torch.where(target_BL, block_BL, 0).amax(1, keepdim=True)
-    return 1 - (drawn_B1 + (block_BL - first_B1) / (last_B1 - first_B1 + 1)) % 1
+    count_B1 = (last_B1 - first_B1 + 1).clamp(min=1)  # a row without a target has none
+    return 1 - (drawn_B1 + (block_BL - first_B1) / count_B1) % 1
 
 
 def _targets(data: Demonstrations, rollout: Rollout) -> Tensor:
-    """Slots that may be hidden, bool (B, L)."""
-    return rollout.answer_BL if data.completion_only else rollout.attend_BL
+    """Slots that may be hidden, bool (B, L); none of a row that was dropped."""
+    if data.completion_only:
+        return rollout.valid_BL
+    return rollout.attend_BL & rollout.valid_BL.any(1, keepdim=True)
 
 
-def as_rollout(
-    data: Demonstrations, prompts: Prompts, answer_BN: Tensor, block_size: int | None = None
-) -> Rollout:
-    """Demonstrations as a rollout that no sampler made."""
-    tokens_BL = torch.cat([prompts.tokens_BL, answer_BN], 1)
-    answer_BL = torch.zeros_like(tokens_BL, dtype=torch.bool)
-    answer_BL[:, -answer_BN.shape[1] :] = True
+def as_rollout(data: Demonstrations, drawn: Demonstrated, block_size: int | None = None) -> Rollout:
+    """Demonstrations as a rollout that no sampler made; what is valid is learnt."""
+    prompts = drawn.prompts
+    tokens_BL = torch.cat([prompts.tokens_BL, drawn.answer_BN], 1)
+    answer_BL = torch.cat([torch.zeros_like(prompts.attend_BL), drawn.real_BN], 1)
     zero_BL = torch.zeros_like(tokens_BL, dtype=torch.float)
     return Rollout(
-        tokens_BL, torch.cat([prompts.attend_BL, torch.ones_like(answer_BN, dtype=torch.bool)], 1),
-        answer_BL, answer_BL, torch.full_like(tokens_BL, -1), zero_BL, zero_BL, zero_BL,
-        zero_BL[:, :0], prompts.group_B, prompts.sample_B, prompts.examples, 0, data,
+        tokens_BL, torch.cat([prompts.attend_BL, drawn.real_BN], 1), answer_BL,
+        answer_BL & drawn.kept_B.unsqueeze(1), torch.full_like(tokens_BL, -1), zero_BL, zero_BL,
+        zero_BL, zero_BL[:, :0], prompts.group_B, prompts.sample_B, prompts.examples, 0, data,
         block_size=block_size,
     )  # fmt: skip
 
 
-def _share(
-    data: Demonstrations, budget: Budget, learner: Learner, key: Key
-) -> tuple[Prompts, Tensor]:
+def _share(data: Demonstrations, budget: Budget, learner: Learner, key: Key) -> Demonstrated:
     """This process's share of the round's demonstrations."""
-    share = budget.prompts // learner.accelerator.num_processes
-    first = share * learner.accelerator.process_index
+    accelerator = learner.accelerator
+    share = budget.prompts // accelerator.num_processes
+    first = share * accelerator.process_index
     examples = data.task.draw(budget.prompts, key)[first : first + share]
+
+    def widest(length: int) -> int:
+        if accelerator.num_processes == 1:
+            return length
+        each = torch.tensor([length], device=accelerator.device)
+        return int(torch.as_tensor(accelerator.gather(each)).max())
+
     return learner.codec.demonstrations(
-        data.task, examples, key.sub("answers"), answer_length=data.answer_length, first=first
-    )
+        data.task, examples, key.sub("answers"), answer_length=data.answer_length, first=first,
+        tail=data.tail, too_long=data.too_long, widest=widest,
+    )  # fmt: skip

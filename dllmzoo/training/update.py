@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dllmzoo.errors import HealthError
+from dllmzoo.models._sharded import is_sharded, whole
 from dllmzoo.records import Estimate, Experience, Key, Rollout, Units, Views, take
 from dllmzoo.scoring import replay, score
 
@@ -105,7 +106,10 @@ def step(learner: Learner, max_grad_norm: float | None, loss: float) -> float:
         HealthError: the loss or the gradient is not finite; nothing is applied.
     """
     limit = math.inf if max_grad_norm is None else max_grad_norm
-    norm = float(learner.accelerator.clip_grad_norm_(learner.policy.parameters(), limit))
+    if is_sharded(learner.policy):
+        norm = float(whole(nn.utils.clip_grad_norm_(learner.policy.parameters(), limit)))
+    else:
+        norm = float(learner.accelerator.clip_grad_norm_(learner.policy.parameters(), limit))
     if not (math.isfinite(norm) and math.isfinite(loss)):
         learner.optimizer.zero_grad()
         raise HealthError(

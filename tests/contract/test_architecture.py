@@ -22,14 +22,14 @@ KINDS = {
     "tasks",
 }
 FLOORS = [
-    {"errors", "shapes", "records", "branches", "units", "protocols"},
-    {"describe", "registry", "plugins"},
+    {"errors", "shapes", "records", "branches", "units", "protocols", "hub"},
+    {"describe", "registry", "plugins", "sandbox"},
     {"zoo"},
     {"recipe"} | KINDS,
     {"scoring", "flops", "catalogue", "checks", "laws"},
     {"training", "report"},
     {"lab"},
-    {"cli"},
+    {"cli", "lm_eval"},
 ]
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}
 EXCEPTIONS = {

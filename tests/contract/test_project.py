@@ -16,7 +16,7 @@ from dllmzoo.zoo import LOSSES
 PROJECT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text())
 TEXT = {".py", ".md", ".toml", ".yml", ".yaml", ".cff", ".txt", ".json", ".csv", ".svg", ".js"}
-RECIPES = sorted((PROJECT / "recipes").rglob("*.yaml"))
+RECIPES = [p for p in sorted((PROJECT / "recipes").rglob("*.yaml")) if p.parent.name[0] != "_"]
 
 
 def normal(name: str) -> str:

@@ -24,8 +24,9 @@ class Block:
         return f"{self.page.relative_to(PROJECT).as_posix()}:{self.line}"
 
     def commands(self) -> list[list[str]]:
-        """The words of each `$ ...` line of a console block, without its comment."""
-        lines = [line[2:] for line in self.text.splitlines() if line.startswith("$ ")]
+        """The words of each `$ ...` command of a console block, without its comment."""
+        text = self.text.replace("\\\n", "")
+        lines = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
         return [shlex.split(line, comments=True) for line in lines]
 
 

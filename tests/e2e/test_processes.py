@@ -1,6 +1,5 @@
 """Runs as separate processes: killed, interrupted, and two at once."""
 
-import json
 import os
 import signal
 import subprocess
@@ -10,7 +9,6 @@ import time
 import pytest
 import yaml
 
-import dllmzoo
 from tests.runs import metrics, recipe, weights
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -77,37 +75,3 @@ def test_ctrl_c_finishes_the_round_saves_and_exits_130(tmp_path):
     assert "Traceback" not in output and "--resume auto" in output
     last = metrics(tmp_path / "run")[-1]["round"]
     assert (tmp_path / "run" / "checkpoints" / f"round-{last:06d}").is_dir()
-
-
-@pytest.mark.slow  # two processes that import torch and transformers
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"train": TRAIN | {"rounds": 3, "minibatches": 2, "passes": 2}},
-        {"stage": "sft", "train": {"rounds": 4, "prompts": 8, "micro_batch": 3}},
-    ],
-    ids=["rl", "sft"],
-)
-def test_two_processes_compute_the_losses_of_one(tmp_path, changes):
-    rows = list(dllmzoo.train(recipe(tmp_path / "one", **changes)))
-    file = written(tmp_path, "two", **changes)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    launch += ["--master-port", str(29600 + os.getpid() % 300)]
-    done = subprocess.run(
-        [*launch, "-m", "dllmzoo", "train", str(file)],
-        env=ENVIRONMENT | {"ACCELERATE_USE_CPU": "true"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    two = metrics(tmp_path / "two")
-    assert [row["round"] for row in two] == [row["round"] for row in rows]
-    for one, other in zip(rows[1:], two[1:], strict=True):
-        assert other["loss"] == pytest.approx(one["loss"], abs=1e-5)
-        assert other["grad_norm"] == pytest.approx(one["grad_norm"], rel=1e-3)
-        for name in ("reward", "entropy", "rollout/solved_rate"):
-            if name in one:
-                assert other[name] == pytest.approx(one[name], abs=1e-5)
-    manifest = json.loads((tmp_path / "two" / "manifest.json").read_text())
-    assert manifest["machine"]["processes"] == 2

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from tests.golden import (  # noqa: F401
     family_a,
+    family_a_dream,
     family_a_sdar,
     family_b,
+    family_b_dream,
     family_b_sdar,
     family_c,
     family_c_elbo,

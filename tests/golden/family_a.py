@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from dllmzoo import load_model
 from tests.golden.case import Case, handles
@@ -45,7 +46,7 @@ def check_padded(case: Case) -> None:
     case.close(narrow, case["out.logits"][real_BL], what="logits of the real slots only")
 
 
-@handles("A.llada.grad", "A.sdar.grad")
+@handles("A.llada.grad", "A.sdar.grad", "A.dream.grad")
 def check_gradients(case: Case) -> None:
     """Cross-entropy at the masked slots; gradient norm of every tensor of the checkpoint."""
     model = load(case)
@@ -76,6 +77,11 @@ def check_half_precision(case: Case) -> None:
     with torch.no_grad():
         half = load(case, "bfloat16")(ids).logits
         full = load(case)(ids).logits
+    near_half_precision(case, half, full)
+
+
+def near_half_precision(case: Case, half: Tensor, full: Tensor) -> None:
+    """The logits in bfloat16 and in float32 against the released ones."""
     assert half.dtype is torch.bfloat16
     usual: Any = case.params["mean_abs_bf16_vs_fp32"]
     strayed = (half.float() - case["out.logits_bf16"]).abs().mean().item()

@@ -43,9 +43,9 @@ def test_step_sizes_that_double_add_up_whatever_the_number_of_tokens(steps):
             assert counts[:-1] == [2**s for s in range(steps - 1)]
 
 
-@pytest.mark.parametrize("name", SCHEDULES.names())
+@pytest.mark.parametrize("name", sorted({*SCHEDULES.names()} - {"share_of_rest"}))
 @given(case=cases())
-def test_every_schedule_commits_a_token_a_step_while_there_are_tokens(name, case):
+def test_every_schedule_but_dreams_commits_a_token_a_step_while_there_are_tokens(name, case):
     tokens, steps = case.integer("tokens", 0, 60), case.integer("steps", 1, 30)
     counts = SCHEDULES.get(name)().commits(tokens, steps)
     assert sum(count > 0 for count in counts) == min(tokens, steps)

@@ -1,11 +1,13 @@
 """Laws of every registered task; a new one is tested the moment its file exists."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from dllmzoo.laws import LAWS, check_task
 from dllmzoo.zoo import TASKS
+from tests.unit.tasks.code_rows import MBPP
 
 
 @pytest.fixture
@@ -19,9 +21,15 @@ def make(tmp_path):
     for file, part in ((data, rows), (test, rows[:8])):
         file.write_text("".join(json.dumps(row) + "\n" for row in part))
     asked = {"file": str(data), "test_file": str(test)}
-    settings = {"records": {"file": str(data)}} | dict.fromkeys(
-        ("gsm8k", "math500", "aime24"), asked
-    )
+    settings = {
+        "records": {"file": str(data)},
+        "chat": {"file": str(data), "prompt": "question", "answer": "answer"},
+    } | dict.fromkeys(("gsm8k", "math500", "aime24"), asked)
+    code = {"sandbox": "subprocess", "workers": 1}
+    for side, part in (("file", MBPP), ("test_file", MBPP[:8])):
+        code[side] = str(tmp_path / f"programs_{side}.jsonl")
+        Path(code[side]).write_text("".join(json.dumps(row) + "\n" for row in part))
+    settings |= dict.fromkeys(("mbpp", "humaneval", "kodcode"), code)
     return lambda name: TASKS.get(name)(**settings.get(name, {}))
 
 

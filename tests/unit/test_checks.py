@@ -1,15 +1,15 @@
 """What must fit together: each rule broken once, each at its place."""
 
-import json
 from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
 
-from dllmzoo.checks import check, load_checked
+from dllmzoo.checks import load_checked
 from dllmzoo.errors import RecipeError, TaskError
 from dllmzoo.recipe import load
 from dllmzoo.zoo import LIKELIHOODS, SAMPLERS, TASKS
+from tests.unit.checked import checkpoint, found, one, write
 from tests.unit.recipe.small_parts import Sums, Writer, recipe, small_zoo
 
 
@@ -19,13 +19,9 @@ def _small_zoo():
         yield
 
 
-def found(**changes):
-    return check(load(recipe(**changes)))
-
-
-def one(**changes):
-    (problem,) = found(**changes)
-    return problem
+@pytest.fixture
+def folder(tmp_path):
+    return checkpoint(tmp_path)
 
 
 def test_a_recipe_without_problems_has_none():
@@ -171,146 +167,59 @@ def test_the_evaluation_asks_for_steps_that_the_sampler_can_run():
     )
 
 
-def test_parts_that_say_little_are_taken_as_usual():
+def test_a_part_must_say_what_its_protocol_makes_it_say():
     @dataclass(frozen=True)
     class Silent:
-        size: int = 1
+        uses_steps: ClassVar[bool] = False
+        linear: ClassVar[bool] = False
 
     with LIKELIHOODS.temporarily("silent", Silent):
-        assert found(likelihood="silent", selector=None) == []
+        problem = one(likelihood="silent", selector=None)
+    assert problem.path == "likelihood"
+    assert problem.message == (
+        "likelihood silent does not have random, unit, shares_masks, num_forwards, plan, pool, "
+        "which every likelihood must"
+    )
+    assert problem.hint.endswith("such as `random` in the class Silent")
+
+
+def test_what_a_protocol_lets_a_part_leave_out_is_taken_as_usual():
+    @dataclass(frozen=True)
+    class Short(Sums):
+        gives: ClassVar[tuple[str, ...]] = ()
+
+    with TASKS.temporarily("short", Short):
+        assert found(task="short") == []
 
 
 def test_supervised_training_is_not_judged_by_parts_it_does_not_read():
     assert found(stage="sft", likelihood="bound", train={"group_size": 1}) == []
 
 
-# --- the model ---
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """A checkpoint's small files: a network of 20 tokens whose mask is 19."""
-    write(tmp_path, "config.json", model_type="llada", vocab_size=20, mask_token_id=19,
-          max_sequence_length=12)  # fmt: skip
-    write(tmp_path, "tokenizer_config.json", mask_token="[M]", chat_template="x")
-    write(tmp_path, "tokenizer.json", model={"vocab": {"a": 0, "b": 1}},
-          added_tokens=[{"content": "[M]", "id": 19}])  # fmt: skip
-    return tmp_path
-
-
-def write(folder, name, **content):
-    path = folder / name
-    old = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps({k: v for k, v in {**old, **content}.items() if v is not None}))
-
-
-def test_a_checkpoint_that_fits_has_no_problem(folder):
-    assert found(model={"weights": str(folder)}, sampler="writer") == []
-
-
-def test_a_run_folder_means_its_final_weights(folder, tmp_path):
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "final").symlink_to(folder)
-    assert found(model={"weights": str(run)}) == []
-
-
-def test_something_must_be_loaded_or_built():
-    assert one(model={"name": "llada"}).path == "model"
-    problem = one(model={"weights": "llada-8b-instruct", "config": {}})
-    assert problem.path == "model.config"
-
-
-@pytest.mark.parametrize(
-    ("weights", "words"),
-    [
-        ("llada-8b-instrct", "did you mean 'llada-8b-instruct'"),
-        ("./nothing_here", "neither a folder, nor a card, nor a hub id"),
-        ("runs/nothing_here", "neither a folder"),
-        ("tests", "holds neither config.json nor adapter_config.json"),
-    ],
-)
-def test_weights_that_are_nowhere_are_refused(weights, words):
-    problem = one(model={"weights": weights})
-    assert problem.path == "model.weights"
-    assert words in problem.message
-
-
-def test_a_hub_id_is_not_looked_up():
-    assert found(model={"weights": "owner/name@main"}) == []
-
-
-def test_another_family_is_refused(folder):
-    write(folder, "config.json", model_type="Dream")
-    problem = one(model={"weights": str(folder)})
-    assert problem.path == "model.weights"
-    assert problem.message == "these weights are of the family 'Dream', and model.name is 'llada'"
-
-
-def test_the_mask_of_config_and_tokenizer_must_be_one(folder):
-    write(folder, "config.json", mask_token_id=18)
-    problem = one(model={"weights": str(folder)})
-    assert problem.message == (
-        "the tokenizer's mask token has id 19, and the config's mask_token_id is 18"
-    )
-    write(folder, "config.json", mask_token_id=None)
-    assert "no mask_token_id" in one(model={"weights": str(folder)}).message
-    write(folder, "config.json", mask_token_id=20)
-    messages = [problem.message for problem in found(model={"weights": str(folder)})]
-    assert "mask_token_id 20 is none of the 20 embeddings" in messages
-
-
-def test_the_mask_of_a_public_vocabulary_is_known(folder):
-    write(folder, "config.json", vocab_size=126464, mask_token_id=126081)
-    write(folder, "tokenizer_config.json", mask_token=None)
-    problem = one(model={"weights": str(folder)})
-    assert problem.message == (
-        "mask_token_id is 126081, and the public vocabulary of 126464 tokens has its mask at 126336"
-    )
-
-
-def test_a_tokenizer_from_elsewhere_must_fit(folder):
-    problem, size = found(
-        model={"weights": str(folder), "tokenizer": "characters:" + "1234567890+=/*-()%^&!ab"}
-    )
-    assert {problem.path, size.path} == {"model.tokenizer"}
-    assert "id 25" in problem.message
-    assert "ids up to 25" in size.message
-    assert one(model={"weights": str(folder), "tokenizer": "characters:aa"}).message == (
-        "the tokenizer 'characters:aa' names 'a' twice"
-    )
-
-
-def test_an_adapter_is_judged_by_its_base(folder, tmp_path):
-    adapter = tmp_path / "adapter"
-    adapter.mkdir()
-    write(adapter, "adapter_config.json", base_model_name_or_path=str(folder))
-    assert found(model={"weights": str(adapter)}) == []
-    write(folder, "config.json", model_type="sdar")
-    assert "'sdar'" in one(model={"weights": str(adapter)}).message
-
-
-def test_a_broken_file_is_named(folder):
-    (folder / "config.json").write_text("{")
-    assert "config.json cannot be read" in one(model={"weights": str(folder)}).message
-
-
-def test_a_network_from_nothing_needs_a_tokenizer_and_known_fields():
-    assert one(model={"config": {}}).path == "model.tokenizer"
-    small = {"d_model": 8, "n_layers": 1, "n_heads": 2}
-    model = {"tokenizer": "characters:1+=", "config": small}
-    assert found(model=model) == []
-    shape, unknown = found(model={**model, "config": {**small, "d_modle": 3, "n_heads": 3}})
-    assert (unknown.path, unknown.hint) == ("model.config.d_modle", "did you mean 'd_model'?")
-    assert shape.path == "model.config.d_model"
-    problem = one(model={**model, "config": {**small, "mask_token_id": 0}})
-    assert problem.message == "mask_token_id is 0, and the tokenizer has 5"
-    assert (
-        one(model={**model, "config": {**small, "vocab_size": 3}}).path == "model.config.vocab_size"
-    )
-
-
 # --- the task ---
+
+
+def test_a_task_says_what_its_stage_lacks():
+    @dataclass(frozen=True)
+    class Tested(Sums):
+        def problems(self, stage: str) -> list[str]:
+            return ["there is nothing to train on: write file"] if stage == "rl" else []
+
+    with TASKS.temporarily("tested", Tested):
+        problem = one(task={"name": "tested", "file": None})
+        assert (problem.path, problem.message) == (
+            "task.file", "there is nothing to train on: write file",
+        )  # fmt: skip
+        assert found(task="tested", stage="sft") == []
+
+
+def test_aime_is_not_trained_on_without_a_file(tmp_path):
+    model = {"tokenizer": "characters:1+=", "config": {"d_model": 8, "n_layers": 1, "n_heads": 2}}
+    assert "aime24 has no training data" in one(task="aime24", model=model).message
+    assert "aime24 has no training data" in one(task="aime24", model=model, stage="sft").message
+    (tmp_path / "own.jsonl").write_text('{"problem": "1+1=", "answer": "2"}\n')
+    own = {"name": "aime24", "file": str(tmp_path / "own.jsonl")}
+    assert found(task=own, model=model) == []
 
 
 def test_a_task_says_what_is_wrong_with_its_data():

@@ -7,6 +7,7 @@ import pytest
 from dllmzoo.checks import check
 from dllmzoo.recipe import load
 from dllmzoo.recipe.recipe import attempt
+from tests.unit.models.tiny import small_sdar
 
 SHAPE = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
          "num_key_value_heads": 1, "head_dim": 8, "intermediate_size": 16}  # fmt: skip
@@ -83,7 +84,7 @@ def test_a_sampler_of_blocks_is_looked_at_in_evaluation_and_supervised_training_
 
 
 def test_weights_say_whether_they_have_blocks(tmp_path):
-    known = {"model_type": "sdar", "vocab_size": 9, "mask_token_id": 8, "attention": "full"}
+    known = small_sdar(attention="full")
     (tmp_path / "config.json").write_text(json.dumps(known))
     problem = one(LOW, weights=str(tmp_path))
     assert problem.hint == (
@@ -183,4 +184,17 @@ def test_the_parts_of_ebpo_go_together():
 
 def test_the_evaluation_of_a_block_sampler_takes_steps_of_a_block():
     written = recipe() | {"evaluate": {"steps": 2, "also_steps": [1, 4]}}
+    assert check(load(written)) == []
+
+
+def test_more_steps_than_a_block_has_tokens_are_refused_wherever_they_stand():
+    sampler = {"name": "block_diffusion", "answer_length": 16, "steps_per_block": 5}
+    written = recipe(sampler, block_size=4) | {"evaluate": {"steps": 6, "also_steps": [2, 7]}}
+    said = {each.path: each.message for each in check(load(written))}
+    assert said == {
+        "sampler.steps_per_block": "5 steps for a block, and the network's blocks have 4 tokens",
+        "evaluate.steps": "6 steps for a block, and the network's blocks have 4 tokens",
+        "evaluate.also_steps": "7 steps for a block, and the network's blocks have 4 tokens",
+    }
+    written = recipe(LOW, "elbo", block_size=4) | {"evaluate": {"steps": 16}}  # of the answer
     assert check(load(written)) == []

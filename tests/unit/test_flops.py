@@ -10,7 +10,15 @@ from dllmzoo.flops import flops_backward, flops_forward
 from dllmzoo.models._lora import add_lora
 from dllmzoo.models.llada import LLaDAConfig
 from dllmzoo.recipe.sections import Lora
-from tests.unit.models.tiny import llada_8b, sdar_4b, tiny, tiny_sdar, tokens
+from tests.unit.models.tiny import (
+    dream_7b,
+    llada_8b,
+    sdar_4b,
+    tiny,
+    tiny_dream,
+    tiny_sdar,
+    tokens,
+)
 
 LORAS = [
     None,
@@ -132,6 +140,37 @@ def test_the_formulas_of_blocks_agree_with_torchs_counter(
     expected = flops_backward(
         config, 2, length, logits, target=target, lora=lora, checkpointing=checkpointing
     )
+    assert backward.get_total_flops() == pytest.approx(expected, rel=0.01)
+
+
+def test_a_token_of_dream_costs_twice_its_matrix_weights():
+    # 7B but the embedding, the norms (2 in each of 28 layers, and one) and the biases of q, k, v
+    weights = 7_615_616_512 - 152064 * 3584 - 57 * 3584 - 28 * (3584 + 2 * 512)
+    assert flops_forward(dream_7b(), 1, 1) == 2 * weights + 28 * 2 * 2 * 3584
+
+
+@pytest.mark.parametrize(
+    "lora", BLOCK_LORAS, ids=lambda lora: str(lora and (lora.targets or lora.preset))
+)
+@pytest.mark.parametrize("scored", [False, True])
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_the_formulas_of_a_shifted_head_agree_with_torchs_counter(lora, scored, checkpointing):
+    model, ids = tiny_dream(tie_word_embeddings=scored).train(), tokens(3, 7)
+    config, at = model.config, torch.zeros_like(ids, dtype=torch.bool)
+    at[:, :3] = True  # slots 0 and 1 read the head once each, though at the same place
+    if checkpointing:
+        model.activation_checkpointing_enable()
+    if lora is not None:
+        model = add_lora(model, lora, seed=0)
+    with sdpa_kernel(SDPBackend.MATH):
+        with FlopCounterMode(display=False) as forward:
+            total = model(ids, logits_at=at if scored else None).logits.sum()
+        with FlopCounterMode(display=False) as backward:
+            total.backward()
+    logits = 9 if scored else None
+    expected = flops_forward(config, 3, 7, logits, lora=lora)
+    assert forward.get_total_flops() == pytest.approx(expected, rel=0.01)
+    expected = flops_backward(config, 3, 7, logits, lora=lora, checkpointing=checkpointing)
     assert backward.get_total_flops() == pytest.approx(expected, rel=0.01)
 
 

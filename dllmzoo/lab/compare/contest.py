@@ -164,6 +164,7 @@ def _refuse_unlike(found: Sequence[Contestant]) -> None:
         ),
         "model.weights": lambda recipe: recipe.model.weights,
     }
+    unlike = []
     for name, fact in facts.items():
         groups: dict[Any, list[str]] = {}
         for each in found:
@@ -174,10 +175,12 @@ def _refuse_unlike(found: Sequence[Contestant]) -> None:
                 f"  {value if short else 'one set'}: {', '.join(names)}"
                 for value, names in groups.items()
             ]
-            raise UsageError(
-                f"the recipes cannot be compared, {name} differs:\n" + "\n".join(parts)
-                + "\ngive all of them the same with key=value, or compare them apart"
-            )  # fmt: skip
+            unlike += [f"{name} differs:", *parts]
+    if unlike:
+        raise UsageError(
+            "the recipes cannot be compared\n" + "\n".join(unlike)
+            + "\ngive all of them the same with key=value, or compare them apart"
+        )  # fmt: skip
 
 
 def probed(found: Sequence[Contestant], folder: Path, jobs: int, say: Say) -> list[Contestant]:

@@ -112,6 +112,46 @@ def test_a_file_whose_name_looks_like_a_change_is_a_recipe(cli, recipe):
     assert cli("check", "a=b.yaml").out == "a=b.yaml: ok\n"
 
 
+def test_the_preflight_says_what_it_proved_of_the_loaded_network(cli, recipe):
+    done = cli("check", recipe, "--preflight")
+    assert done.code == 0, done.out
+    lines = done.out.splitlines()
+    assert lines[-1] == "tiny.yaml: ok"
+    proven = [line.split(": ")[3:5] for line in lines[:-1]]
+    assert ["mask id", "ok"] in proven and ["logit alignment", "undecided"] in proven
+    assert len(proven) == 8
+
+
+def test_the_preflight_gives_every_failure_at_once(cli, recipe, monkeypatch):
+    from dllmzoo.training.preflight import Verdict, _checks
+
+    broken = {
+        "mask id": lambda _: Verdict("mask id", "failed", "it is not one id", "use another"),
+        "memory": lambda _: Verdict("memory", "failed", "too much"),
+        "first ratio": lambda _: Verdict("first ratio", "ok", "1"),
+    }
+    monkeypatch.setattr(_checks, "CHECKS", broken)
+    done = cli("check", recipe, "--preflight")
+    assert done.code == 2
+    assert "tiny.yaml:5:1: model: mask id: it is not one id\n    use another" in done.out
+    assert "model: memory: too much" in done.out
+    assert "preflight: first ratio: ok: 1" in done.out
+    assert done.err == "2 problems in 1 of 1 recipe\n"
+
+
+def test_the_preflight_of_what_cannot_be_loaded_is_a_problem(cli, recipe):
+    words = ("model.config=null", "model.tokenizer=null", "model.weights=owner/not-here")
+    done = cli("check", recipe, "--preflight", *words)
+    assert done.code == 2
+    assert "is not on this machine and cannot be fetched" in done.out
+
+
+def test_a_recipe_with_mistakes_is_not_loaded(cli, recipe):
+    Path("bad.yaml").write_text(SIX_MISTAKES)
+    done = cli("check", "bad.yaml", "--preflight")
+    assert done.err == "6 problems in 1 of 1 recipe\n" and "preflight" not in done.out
+
+
 def test_the_schema_is_json_that_knows_the_components(cli):
     schema = json.loads(cli("schema").out)
     assert schema["$schema"].startswith("https://json-schema.org/")

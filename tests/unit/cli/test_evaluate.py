@@ -25,7 +25,8 @@ def test_a_run_is_evaluated_with_its_own_recipe(cli, copied):
     rows = [json.loads(x) for x in Path("tiny/evaluations/sudoku-1.jsonl").read_text().splitlines()]
     assert len(rows) == 8
     assert set(rows[0]) == {
-        "id", "prompt", "text", "solved", "metrics", "reward", "rewards", "example"
+        "id", "sample", "prompt", "text", "solved", "metrics", "counts", "reward", "rewards",
+        "example",
     }  # fmt: skip
     assert len({row["id"] for row in rows}) == 8
     settings = json.loads(Path("tiny/evaluations/sudoku-1.settings.json").read_text())
@@ -48,7 +49,7 @@ def test_an_evaluation_repeats_the_runs_last_one(cli, copied):
 def test_no_earlier_evaluation_is_overwritten(cli, copied):
     cli("eval", copied)
     cli("eval", copied)
-    names = sorted(p.name for p in (copied / "evaluations").glob("*.jsonl"))
+    names = sorted(p.name for p in (copied / "evaluations").glob("sudoku*.jsonl"))
     assert names == ["sudoku-1.jsonl", "sudoku-2.jsonl"]
 
 

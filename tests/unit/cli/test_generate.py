@@ -152,3 +152,69 @@ def test_the_trace_of_a_remasking_sampler_shows_its_states(cli, tiny_run):
     done = cli("generate", tiny_run, "12=", *words, "--steps", 4, "--trace", "--json")
     hidden = [step["canvas"].count("_") for step in json.loads(done.out)[0]["trace"]]
     assert hidden[-1] == 0 and set(hidden) <= {12, 8, 4, 0}
+
+
+def page_of(file: Path) -> dict:
+    text = file.read_text().partition('id="data">')[2].partition("</script>")[0]
+    return json.loads(text)["runs"][0]
+
+
+def test_a_trace_page_holds_every_answer_with_a_guess_before_each_step(cli, tiny_run, tmp_path):
+    done = cli("generate", tiny_run, "--trace", tmp_path / "out.html", "--steps", 8)
+    assert done.code == 0, done.err
+    assert len(done.out.splitlines()) == 2 and "step 0" not in done.out
+    (trace,) = page_of(tmp_path / "out.html")["traces"]
+    assert trace["task"] == "sudoku" and len(trace["tokens"]) == 16 and trace["num_steps"] == 8
+    assert [type(guess["reward"]) for guess in trace["guesses"]] == [float] * 8
+    # the recipe's selector keeps 2 steps; the guesses before them are those of the same states
+    assert len(trace["steps"]) == 2
+    for step in trace["steps"]:
+        assert step["guesses"] == [trace["guesses"][step["start"]]]
+    # greedy: what the last step writes is the likeliest token of every slot that was left
+    assert trace["guesses"][7]["text"] == trace["answer"]
+
+
+def test_prompts_of_ones_own_have_no_reward(cli, tiny_run, tmp_path):
+    done = cli("generate", tiny_run, "12=", "21=", f"--trace={tmp_path / 'out.html'}", "--json")
+    assert done.code == 0, done.err
+    assert "trace" not in json.loads(done.out)[0]
+    first, second = page_of(tmp_path / "out.html")["traces"]
+    assert first["reward"] is None and second["prompt"] == "21="
+    assert first["guesses"][0]["reward"] is None
+
+
+def test_a_sampler_that_masks_again_writes_its_states(cli, tiny_run, tmp_path):
+    words = ("--set", "sampler=running_confidence", "--set", "sampler.answer_length=16")
+    file = tmp_path / "out.html"
+    done = cli("generate", tiny_run, "12=", *words, "--steps", 4, "--trace", file)
+    assert done.code == 0, done.err
+    (trace,) = page_of(file)["traces"]
+    state = {}
+    for step in trace["writes"]:
+        state |= dict(step)
+    assert [state[n] for n in range(16)] == trace["tokens"]
+
+
+def test_a_page_in_no_folder_is_refused_before_anything_is_generated(cli, tiny_run, tmp_path):
+    done = cli("generate", tiny_run, "12=", "--trace", tmp_path / "none" / "out.html")
+    assert done.code == 2 and "there is no folder" in done.err
+
+
+def test_a_change_that_no_answer_depends_on_is_refused(cli, tiny_run):
+    done = cli("generate", tiny_run, "12=", "--set", "model.weights=elsewhere")
+    assert done.code == 2
+    assert "model.weights=elsewhere would change nothing" in done.err
+    assert cli("generate", tiny_run, "12=", "--set", "sampler.steps=2").code == 0
+
+
+def test_a_page_that_cannot_be_written_is_said(cli, tiny_run, tmp_path):
+    (tmp_path / "page.html").mkdir()
+    done = cli("generate", tiny_run, "12=", "--trace", tmp_path / "page.html")
+    assert done.code == 2 and "page.html cannot be written" in done.err
+
+
+def test_what_a_sampler_cannot_take_is_said_in_plain_words(cli, tiny_run):
+    done = cli("generate", tiny_run, "12=", "--set", "sampler.block_length=4", "--length", 40)
+    assert done.code == 2
+    assert "the sampler cannot take temperature, answer_length so: " in done.err
+    assert "Value error" not in done.err and ": :" not in done.err

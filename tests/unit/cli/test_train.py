@@ -149,7 +149,7 @@ def test_a_health_check_ends_with_3(cli, recipe, monkeypatch):
     monkeypatch.setattr(loop, "train", sick)
     done = cli("train", recipe)
     assert done.code == 3
-    assert done.err.startswith("the loss is not finite")
+    assert "\nthe loss is not finite" in done.err
     assert "Traceback" not in done.err
 
 

@@ -6,6 +6,7 @@ import torch
 from dllmzoo.models._layers import (
     RMSNorm,
     Slots,
+    gated,
     key_mask,
     positions,
     rotary_angles,
@@ -32,6 +33,15 @@ def test_the_norm_returns_to_the_models_dtype_before_it_multiplies():
     late = (full * norm.weight.float()).to(torch.bfloat16)
     assert torch.equal(norm(x), early)
     assert not torch.equal(early, late)
+
+
+def test_the_gate_is_the_same_to_the_bit_with_and_without_gradient():
+    gate, up = torch.linspace(-4, 4, 33), torch.linspace(2, -1, 33)
+    product = gated(gate, up)
+    torch.testing.assert_close(product, gate / (1 + torch.exp(-gate)) * up)
+    assert torch.equal(gate, torch.linspace(-4, 4, 33))  # a backward pass would need it
+    with torch.no_grad():
+        assert torch.equal(gated(gate, up), product)
 
 
 def test_rotation_turns_pairs_that_are_half_a_head_apart():

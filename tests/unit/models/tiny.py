@@ -3,6 +3,7 @@
 import torch
 
 from dllmzoo.models._load import build_model, load_tokenizer
+from dllmzoo.models.dream import DreamConfig
 from dllmzoo.models.llada import LLaDAConfig
 from dllmzoo.models.sdar import SdarConfig
 
@@ -86,6 +87,35 @@ PUBLIC_SDAR = {
 }
 """Fields of a 4B checkpoint's config.json."""
 
+PUBLIC_DREAM = {
+    "architectures": ["DreamModel"],
+    "attention_dropout": 0.0,
+    "bos_token_id": 151643,
+    "eos_token_id": 151643,
+    "hidden_act": "silu",
+    "hidden_size": 3584,
+    "initializer_range": 0.02,
+    "intermediate_size": 18944,
+    "mask_token_id": 151666,
+    "max_position_embeddings": 131072,
+    "max_window_layers": 28,
+    "model_type": "Dream",
+    "num_attention_heads": 28,
+    "num_hidden_layers": 28,
+    "num_key_value_heads": 4,
+    "pad_token_id": 151643,
+    "rms_norm_eps": 1e-06,
+    "rope_scaling": None,
+    "rope_theta": 1000000.0,
+    "sliding_window": None,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "use_cache": True,
+    "use_sliding_window": False,
+    "vocab_size": 152064,
+}
+"""Fields of a 7B checkpoint's config.json."""
+
 SMALL = {"d_model": 16, "n_layers": 2, "n_heads": 4, "mlp_hidden_size": 24, "init_std": 0.3}
 
 
@@ -93,6 +123,11 @@ SMALL_SDAR = {
     "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
     "head_dim": 6, "intermediate_size": 24, "block_size": 3, "max_position_embeddings": 64,
     "initializer_range": 0.3,
+}  # fmt: skip
+
+SMALL_DREAM = {
+    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "intermediate_size": 24, "max_position_embeddings": 64, "initializer_range": 0.3,
 }  # fmt: skip
 
 
@@ -120,6 +155,28 @@ def small_sdar(**fields):
 def sdar_4b():
     """The 4B config."""
     return SdarConfig.from_dict(dict(PUBLIC_SDAR))
+
+
+def tiny_dream(seed=0, **fields):
+    """A network of nine tokens whose head is shifted, with biases that are not 0."""
+    model = build_model("dream", SMALL_DREAM | fields, tokenizer(), seed)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith("bias"):
+                weight.copy_(0.3 * torch.randn(weight.shape, generator=generator))
+    return model
+
+
+def small_dream(**fields):
+    """A public config of a small shape."""
+    words = {"vocab_size": 12, "mask_token_id": 11, "eos_token_id": 10, "pad_token_id": 10}
+    return PUBLIC_DREAM | SMALL_DREAM | words | fields
+
+
+def dream_7b():
+    """The 7B config."""
+    return DreamConfig.from_dict(dict(PUBLIC_DREAM))
 
 
 def small_public(**fields):

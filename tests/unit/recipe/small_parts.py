@@ -11,6 +11,11 @@ from dllmzoo.recipe.part import Part
 from dllmzoo.zoo import ADVANTAGES, LIKELIHOODS, LOSSES, SAMPLERS, SCHEDULES, SELECTORS, TASKS
 
 
+def not_called(*_: Any) -> Any:
+    """Of a part that is only checked."""
+    raise AssertionError("no part of the small zoo is run")
+
+
 @dataclass(frozen=True)
 class Curve:
     """A small schedule."""
@@ -36,12 +41,16 @@ class Writer:
     def num_steps(self) -> int:
         return self.steps
 
+    __call__: ClassVar[Any] = not_called
+
 
 @dataclass(frozen=True)
 class Chooser:
     """A small selector."""
 
     steps: Annotated[int, Field(ge=1)] = 2
+
+    __call__: ClassVar[Any] = not_called
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,11 @@ class Scorer:
 
     uses_steps: ClassVar[bool] = True
     linear: ClassVar[bool] = True
+    random: ClassVar[bool] = False
+    shares_masks: ClassVar[bool] = True
+    num_forwards: ClassVar[int | None] = None
+    plan: ClassVar[Any] = not_called
+    pool: ClassVar[Any] = not_called
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,11 @@ class Bound:
     uses_steps: ClassVar[bool] = False
     linear: ClassVar[bool] = False
     unit: ClassVar[str] = "sequence"
+    random: ClassVar[bool] = True
+    shares_masks: ClassVar[bool] = True
+    num_forwards: ClassVar[int | None] = 2
+    plan: ClassVar[Any] = not_called
+    pool: ClassVar[Any] = not_called
 
 
 @dataclass(frozen=True)
@@ -74,6 +93,7 @@ class Centred:
     needs_previews: ClassVar[bool] = False
     per_step: ClassVar[bool] = False
     needs_group: ClassVar[bool] = True
+    __call__: ClassVar[Any] = not_called
 
 
 @dataclass(frozen=True)
@@ -85,6 +105,7 @@ class Stepwise:
     needs_previews: ClassVar[bool] = True
     per_step: ClassVar[bool] = True
     needs_group: ClassVar[bool] = True
+    __call__: ClassVar[Any] = not_called
 
 
 @dataclass(frozen=True)
@@ -111,6 +132,8 @@ class Clip:
     label: str = ""
 
     units: ClassVar[frozenset[str]] = frozenset({"step", "slot", "sequence"})
+    needs_old: ClassVar[bool] = True
+    __call__: ClassVar[Any] = not_called
 
     @property
     def needs_reference(self) -> bool:
@@ -128,6 +151,10 @@ class Share:
     clip_high: float | None = 5.0
 
     units: ClassVar[frozenset[str]] = frozenset({"sequence"})
+    needs_old: ClassVar[bool] = True
+    needs_reference: ClassVar[bool] = False
+    needs_exact_kl: ClassVar[bool] = False
+    __call__: ClassVar[Any] = not_called
 
 
 class Plain:
@@ -148,6 +175,10 @@ class Sums:
     chat: bool = False
 
     primary: ClassVar[str] = "solved_rate"
+    draw: ClassVar[Any] = not_called
+    answer: ClassVar[Any] = not_called
+    reward: ClassVar[Any] = not_called
+    metrics: ClassVar[Any] = not_called
 
     def test(self, num: int) -> list[dict[str, str]]:
         return [{"question": "1+1="}][:num]

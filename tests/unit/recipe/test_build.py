@@ -100,6 +100,14 @@ def test_names_of_other_projects_are_answered_with_ours():
     )
 
 
+def test_an_option_glued_to_its_value_is_answered_with_the_missing_space():
+    problem = one("sampler", "sampler: {name: writer, answer_length:8}\n")
+    assert problem.message == "'answer_length:8' is one word: YAML needs a space behind the colon"
+    assert problem.hint == "write answer_length: 8"
+    assert one("sampler", {"name": "writer", "name:other": None}).hint == "write name: other"
+    assert "unknown option 'zzz:8'" in one("sampler", {"name": "writer", "zzz:8": None}).message
+
+
 def test_an_option_without_likeness_lists_what_there_is():
     assert one("selector", {"name": "chooser", "zzz": 1}).hint == "chooser takes steps"
     assert one("advantage", {"name": "centred", "zzz": 1}).hint == "centred takes no options"

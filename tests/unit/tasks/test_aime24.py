@@ -1,27 +1,19 @@
 """The AIME task: integers from 0 to 999, a test without training data."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from dllmzoo.errors import TaskError
-from dllmzoo.records import Key
 from dllmzoo.zoo import TASKS
+from tests.unit.tasks.question_files import KEY, jsonl, question_task
+from tests.unit.tasks.question_files import ROWS as EVERY
 
 Aime24 = TASKS.get("aime24")
-KEY = Key(0, 0, "prompts")
-ROWS = [{"problem": f"Problem {i}", "solution": "s", "answer": str(i)} for i in range(8)]
+ROWS = EVERY["aime24"][:8]
 
 
 @pytest.fixture(autouse=True)
 def inside(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-
-def jsonl(rows, name="train.jsonl"):
-    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return name
 
 
 @pytest.mark.parametrize(
@@ -56,9 +48,9 @@ def test_there_is_nothing_to_train_on_without_a_file():
         own.draw(1, KEY)
 
 
-def test_a_file_is_trained_on_without_the_test():
-    own = Aime24(file=jsonl(ROWS), test_file=jsonl(ROWS[:3], "test.jsonl"))
-    assert sorted(e["answer"] for e in own.draw(5, KEY)) == list("34567")
+def test_a_file_is_trained_on():
+    own = question_task("aime24")
+    assert own.problems("rl") == [] and Aime24().problems("sft") == Aime24().problems("rl") != []
     [example] = own.test(1)
     assert own.answer(example, KEY, 0) == "s\n\\boxed{0}"
     assert own.prompt(example)[0]["content"].startswith("Problem 0")
@@ -70,9 +62,3 @@ def test_other_answers_are_refused_as_data(answer):
     assert "no integer from 0 to 999" in problem
     with pytest.raises(TaskError, match="no integer"):
         Aime24().reward(["x"], [{"question": "q", "answer": answer}])
-
-
-def test_without_a_connection_it_says_what_to_download():
-    assert Aime24().hub == "HuggingFaceH4/aime_2024"
-    with pytest.raises(TaskError, match="hf download HuggingFaceH4/aime_2024"):
-        Aime24().test(1)

@@ -1,26 +1,16 @@
 """The GSM8K task: data, prompts, rewards, metrics."""
 
-import json
-import logging
-from pathlib import Path
-
 import datasets
 import pytest
 from pydantic import ValidationError
 
 from dllmzoo.errors import TaskError
-from dllmzoo.records import Key
 from dllmzoo.zoo import TASKS
+from tests.unit.tasks.question_files import KEY, jsonl, question_task
+from tests.unit.tasks.question_files import ROWS as EVERY
 
 Gsm8k = TASKS.get("gsm8k")
-KEY = Key(0, 0, "prompts")
-ROWS = [
-    {
-        "question": f"What is {i} + 1?",
-        "answer": f"It is {i} + 1 = <<{i}+1={i + 1}>>{i + 1}.\n#### {i + 1}",
-    }
-    for i in range(20)
-]
+ROWS = EVERY["gsm8k"]
 
 
 @pytest.fixture(autouse=True)
@@ -28,14 +18,8 @@ def inside(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def jsonl(rows, name="train.jsonl"):
-    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return name
-
-
 def task(**options):
-    files = {"file": jsonl(ROWS[4:]), "test_file": jsonl(ROWS[:4], "test.jsonl")}
-    return Gsm8k(**{**files, **options})
+    return question_task("gsm8k", **options)
 
 
 def graded(text, gold="72", name="correct", **options):
@@ -120,45 +104,6 @@ def test_rows_become_question_solution_and_number():
     assert own.reward([own.answer(example, KEY, 0)], [example]).total_X.item() == 1.0
 
 
-@pytest.mark.parametrize("style", ["chat", "boxed", "text", "d1_eval"])
-def test_demonstrations_are_right_in_every_style(style):
-    own = task(prompt_style=style)
-    examples = own.draw(5, KEY)
-    texts = [own.answer(example, KEY, 0) for example in examples]
-    assert own.reward(texts, examples).total_X.tolist() == [1.0] * 5
-    assert all(own.prompt(example) for example in examples)
-
-
-def test_training_goes_through_shuffled_epochs():
-    own = task()
-    drawn = [e["answer"] for r in range(4) for e in own.draw(4, Key(0, r, "prompts"))]
-    assert sorted(map(int, drawn)) == list(range(5, 21))
-    assert task().draw(4, KEY) == own.draw(4, KEY)
-
-
-def test_test_questions_are_left_out_of_training(caplog):
-    changed = [{**ROWS[0], "question": "what  is 0 +  1? "}, *ROWS[1:]]
-    own = task(file=jsonl(changed, "more.jsonl"))
-    with caplog.at_level(logging.WARNING, "dllmzoo"):
-        drawn = own.draw(16, KEY)
-    assert "4 of 20 training examples are in the test set" in caplog.text
-    assert {int(e["answer"]) for e in drawn} == set(range(5, 21))
-
-
-def test_data_all_of_which_is_tested_leaves_nothing():
-    with pytest.raises(TaskError, match="nothing is left to train on"):
-        task(file=jsonl(ROWS[:4], "few.jsonl")).draw(1, KEY)
-
-
-def test_parquet_and_csv_are_read():
-    datasets.Dataset.from_list(ROWS).to_parquet("rows.parquet")
-    datasets.Dataset.from_list(ROWS[:3]).to_csv("rows.csv")
-    own = Gsm8k(file="rows.parquet", test_file="rows.csv")
-    assert own.check() == []
-    assert [e["answer"] for e in own.test(5)] == ["1", "2", "3"]
-    assert len(own.draw(17, KEY)) == 17
-
-
 def test_data_of_the_hub_are_the_pinned_ones(monkeypatch):
     asked = []
 
@@ -176,22 +121,14 @@ def test_data_of_the_hub_are_the_pinned_ones(monkeypatch):
     assert all(len(revision) == 40 for *_, revision in asked)
 
 
-def test_without_a_connection_it_says_what_to_download_and_where_to_put_it():
+def test_the_message_without_a_connection_names_the_pinned_revision_and_the_columns():
     with pytest.raises(TaskError) as caught:
         Gsm8k().test(1)
     said = str(caught.value)
-    assert "openai/gsm8k (main/test) cannot be had" in said
-    assert "hf download openai/gsm8k --repo-type dataset --revision cc7b047b6e" in said
-    assert "`task.test_file`" in said and "columns question, answer" in said
+    assert "--repo-type dataset --revision cc7b047b6e" in said
+    assert "columns question, answer" in said
     with pytest.raises(TaskError, match=r"task\.file"):
         Gsm8k(test_file=jsonl(ROWS)).draw(1, KEY)
-
-
-def test_training_data_alone_can_be_drawn_from_without_a_connection(caplog):
-    own = Gsm8k(file=jsonl(ROWS))
-    with caplog.at_level(logging.WARNING, "dllmzoo"):
-        assert len(own.draw(20, KEY)) == 20
-    assert "not known whether training data are in it" in caplog.text
 
 
 def test_problems_of_files_are_known_before_training():

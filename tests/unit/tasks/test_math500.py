@@ -1,23 +1,19 @@
 """The MATH task: data, rewards, timeouts counted apart."""
 
-import json
 import logging
-from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from dllmzoo.errors import TaskError
-from dllmzoo.records import TIMEOUT, VALUE, Key
+from dllmzoo.records import TIMEOUT, VALUE
 from dllmzoo.tasks import _symbolic, math500
 from dllmzoo.zoo import TASKS
+from tests.unit.tasks.question_files import KEY, jsonl, question_task
+from tests.unit.tasks.question_files import ROWS as EVERY
 
 Math500 = TASKS.get("math500")
-KEY = Key(0, 0, "prompts")
-ROWS = [
-    {"problem": f"What is ${i} + x$?", "solution": f"We add: \\boxed{{{i} + x}}.", "level": i}
-    for i in range(20)
-]
+ROWS = EVERY["math500"]
 
 
 @pytest.fixture(autouse=True)
@@ -25,14 +21,8 @@ def inside(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def jsonl(rows, name="train.jsonl"):
-    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return name
-
-
 def task(**options):
-    files = {"file": jsonl(ROWS[4:]), "test_file": jsonl(ROWS[:4], "test.jsonl")}
-    return Math500(**{**files, **options})
+    return question_task("math500", **options)
 
 
 def graded(text, gold="5", name="correct", **options):
@@ -113,12 +103,9 @@ def test_a_missing_library_stops_whatever_the_policy(monkeypatch):
 
 def test_the_right_answer_is_the_last_box_of_the_solution():
     own = task()
-    assert own.check() == [] and own.hub is None
     [example] = own.test(1)
     assert (example["question"], example["answer"]) == ("What is $0 + x$?", "0 + x")
     assert own.answer(example, KEY, 0).endswith("<answer>\n\\boxed{0 + x}\n</answer>")
-    assert own.reward([own.answer(example, KEY, 0)], [example]).total_X.item() == 1.0
-    assert {e["answer"] for e in own.draw(16, KEY)} == {f"{i} + x" for i in range(4, 20)}
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,12 @@ def test_a_chat_prompt_is_one_user_message_that_ends_with_the_puzzle():
     assert task.read(task.answer(EXAMPLE, Key(0, 0, "answers"), 0)) == SOLUTION
 
 
+def test_d1_evaluates_with_the_answer_begun_by_the_prompt():
+    user, begun = Sudoku(prompt_style="d1_eval").prompt(EXAMPLE)
+    assert [user] == Sudoku(prompt_style="chat").prompt(EXAMPLE)
+    assert begun == {"role": "assistant", "content": "<reasoning>"}
+
+
 @pytest.mark.parametrize("style", ["compact", "chat"])
 def test_every_demonstration_is_a_full_reward(style):
     task = Sudoku(prompt_style=style, rewards=ALL)

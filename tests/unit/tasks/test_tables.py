@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 from pathlib import Path
 
 import datasets
@@ -9,6 +10,7 @@ import pytest
 
 from dllmzoo.errors import TaskError
 from dllmzoo.tasks._tables import read_file, read_hub
+from tests.fake_hub import unplug
 
 ROWS = [{"q": "one", "n": 1}, {"q": "two", "n": 2}]
 JSONL = "".join(json.dumps(row) + "\n" for row in ROWS)
@@ -106,3 +108,22 @@ def test_a_data_set_of_the_hub_is_read_where_it_is(monkeypatch):
     table = read_hub("me/data", "main", "test", "abc")
     assert list(table.rows) == ROWS and table.columns == ("q", "n")
     assert asked == [("me/data", "main", "test", "abc")]
+
+
+def test_a_hub_that_does_not_answer_is_one_quick_error(tmp_path, monkeypatch, caplog):
+    unplug(monkeypatch, tmp_path)
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    start = time.monotonic()
+    for _ in range(2):
+        with pytest.raises(TaskError, match=r"`dllmzoo pull datasets/me/data@abc` and copy its"):
+            read_hub("me/data", "main", "test", "abc")
+    assert time.monotonic() - start < 10
+    assert [record.name for record in caplog.records] == ["dllmzoo"]
+
+
+def test_a_line_that_is_no_object_is_named_once(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"q": 1}\n[1, 2]\n')
+    with pytest.raises(TaskError) as error:
+        read_file(str(file))
+    assert str(error.value) == f"{file}:2 holds no JSON object, but [1, 2]"

@@ -61,7 +61,9 @@ def test_processes_share_the_prompts_in_whole_groups(world):
             )
         ]  # fmt: skip
 
-    rows = [row for part in Ranks(world).run(share) for row in part]
+    parts = Ranks(world).run(share)
+    assert [len(part) for part in parts] == [16 // world] * world
+    rows = sorted(row for part in parts for row in part)
     assert [row[:2] for row in rows] == [(i // 4, i) for i in range(16)]
     assert rows == Ranks(1).run(share)[0]
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import dllmzoo
+from dllmzoo.models._load import load_tokenizer
 from dllmzoo.recipe import load
 from dllmzoo.training.plan import machine_speed, plan, views_of
 from tests.runs import recipe
@@ -102,3 +103,17 @@ def test_the_table_names_every_quantity(tmp_path):
 
 def test_the_speed_of_the_machine_is_measured():
     assert machine_speed(64, 0.01) > 1e6
+
+
+@pytest.mark.parametrize("family", ["llada", "dream", "sdar"])
+def test_a_network_from_nothing_may_have_a_tokenizer_folder_of_its_own(tmp_path, family):
+    load_tokenizer("characters:01234=").save_pretrained(tmp_path / "tokenizer")
+    shape: dict[str, int] = {"max_sequence_length": 64}
+    if family != "llada":
+        shape = {name: n for name, n in BLOCKS["model"]["config"].items() if name != "block_size"}
+    if family == "dream":
+        shape["head_dim"], shape["num_attention_heads"] = 8, 2
+    spelled = {"name": family, "tokenizer": "characters:01234=", "config": shape}
+    beside = spelled | {"tokenizer": str(tmp_path / "tokenizer")}
+    found = forecast(tmp_path, model=beside)
+    assert found.flops == forecast(tmp_path, model=spelled).flops > 0

@@ -74,11 +74,12 @@ def test_an_answer_ends_at_its_first_end_token_and_holds_no_special_ones(made):
 
 
 def test_demonstrations_are_filled_up_with_end_tokens(made):
-    prompts, answer_BN = made.demonstrations(
+    prompts, answer_BN, real_BN, kept_B = made.demonstrations(
         Digits(), examples("12", "3333"), Key(0, 0, "a"), answer_length=4, first=2
     )
     assert answer_BN.tolist() == [[1, 2, END, END], [3, 3, 3, END]]
     assert prompts.sample_B.tolist() == [2, 3]
+    assert real_BN.all() and kept_B.all()
 
 
 def test_a_demonstration_longer_than_the_canvas_is_refused(made):

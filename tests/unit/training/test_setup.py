@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 from accelerate import Accelerator
-from accelerate.utils import DistributedType
 
 import dllmzoo
 from dllmzoo.errors import UsageError
@@ -145,13 +144,6 @@ def test_prompts_that_processes_cannot_share_are_refused_with_the_nearest_that_f
     with pytest.raises(UsageError, match=r"prompts is 2.*are 3 and 3"):
         make_accelerator(Train(prompts=2))
     make_accelerator(Train(prompts=6))
-
-
-@pytest.mark.parametrize("kind", [DistributedType.FSDP, DistributedType.DEEPSPEED])
-def test_sharded_parameters_are_refused_and_not_trained_in_part(monkeypatch, kind):
-    monkeypatch.setattr(Accelerator, "distributed_type", kind)
-    with pytest.raises(UsageError, match=f"sharded by {kind.value} are not supported yet"):
-        make_accelerator(Train())
 
 
 def test_a_tracker_that_is_not_installed_is_an_error(monkeypatch, tmp_path):

@@ -23,8 +23,8 @@ def data(**changes):
 def demonstrated(which, rows=6):
     made = codec(network())
     examples = which.task.draw(rows, Key(3, 0, "prompts"))
-    pair = made.demonstrations(which.task, examples, Key(3, 0, "a"), answer_length=4)
-    return as_rollout(which, *pair)
+    drawn = made.demonstrations(which.task, examples, Key(3, 0, "a"), answer_length=4)
+    return as_rollout(which, drawn)
 
 
 def test_only_answers_are_hidden_unless_the_prompt_is_trained_too():
@@ -114,7 +114,7 @@ def test_masks_do_not_depend_on_padding_or_neighbours():
     pad = torch.nn.functional.pad
     wide = replace(
         rollout, tokens_BL=pad(rollout.tokens_BL, (3, 0)), attend_BL=pad(rollout.attend_BL, (3, 0)),
-        answer_BL=pad(rollout.answer_BL, (3, 0)),
+        answer_BL=pad(rollout.answer_BL, (3, 0)), valid_BL=pad(rollout.valid_BL, (3, 0)),
     )  # fmt: skip
     assert torch.equal(noise(data(), wide, key).hide_BKL[..., 3:], whole)
 
@@ -142,7 +142,7 @@ def test_the_loss_is_weighted_nats_per_token_by_direct_differentiation(completio
     assert seen is None
     policy = network(family=family).train()
     rollout = as_rollout(
-        which, *made.codec.demonstrations(
+        which, made.codec.demonstrations(
             which.task, which.task.draw(6, Key(3, 0, "prompts")),
             Key(3, 0, "prompts").sub("answers"), answer_length=4,
         ), policy.block_size,

@@ -69,6 +69,8 @@ def test_recipes_are_loaded_with_the_changes_of_all(tiny, tmp_path):
      ({"evaluate": {"examples": 4, "steps": 2}}, "evaluate.steps differs:\n  4: tiny\n  2: other"),
      ({"task": {"name": "sudoku", "rewards": {"cells": 1.0}, "test_blanks": [5, 5]}},
       "the held-out examples differs"),
+     ({"evaluate": {"examples": 3, "steps": 2}},
+      "(?s)evaluate.examples differs.*evaluate.steps differs.*the held-out examples differs"),
      ({"stage": "sft"}, "no reinforcement learning")],
 )  # fmt: skip
 def test_recipes_that_are_not_evaluated_alike_are_refused(tiny, tmp_path, changes, said):

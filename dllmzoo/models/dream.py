@@ -1,0 +1,242 @@
+"""Dream: a bidirectional transformer of the Qwen2.5 kind that reads the public checkpoints."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import MaskedLMOutput
+
+from dllmzoo.errors import ModelError
+from dllmzoo.models._dream_config import DreamConfig
+from dllmzoo.models._layers import (
+    RMSNorm,
+    Slots,
+    column_before,
+    key_mask,
+    positions,
+    rotary_angles,
+    rotate,
+)
+from dllmzoo.models._pretrained import ZooModel, attend_of, wanted_slots
+from dllmzoo.models._qwen import LORA_TARGETS, GatedMlp
+from dllmzoo.zoo import MODELS
+
+END_OF_TURN = {152064: 151645}
+"""Vocabulary size -> id of the public tokenizer's end-of-turn token."""
+
+
+class DreamAttention(nn.Module):
+    """Grouped-query attention over all real tokens; queries, keys and values have a bias."""
+
+    def __init__(self, config: DreamConfig) -> None:
+        super().__init__()
+        width, head = config.hidden_size, config.head_dim
+        narrow = config.num_key_value_heads * head
+        self.head_width, self.grouped = head, narrow != width
+        self.q_proj = nn.Linear(width, width)
+        self.k_proj = nn.Linear(width, narrow)
+        self.v_proj = nn.Linear(width, narrow)
+        self.o_proj = nn.Linear(width, width, bias=False)
+
+    def forward(
+        self,
+        h_BLD: Tensor,
+        angles: tuple[Tensor, Tensor],
+        mask: Tensor | None,
+        slots: Slots | None,
+        slot_angles: tuple[Tensor, Tensor] | None,
+    ) -> Tensor:
+        """(B, L, D), or (S, D) of the wanted slots; arguments as of `DreamLayer`."""
+        k_BHLE = rotate(self._heads(self.k_proj(h_BLD)), angles)
+        v_BHLE = self._heads(self.v_proj(h_BLD))
+        if slots is None or slot_angles is None:
+            q_BHLE = rotate(self._heads(self.q_proj(h_BLD)), angles)
+        else:
+            q = slots.pack(self.q_proj(slots.take(h_BLD)))
+            q_BHLE = rotate(self._heads(q), slot_angles)
+        read_BHLE = F.scaled_dot_product_attention(
+            q_BHLE, k_BHLE, v_BHLE, attn_mask=mask, enable_gqa=self.grouped
+        )
+        read = read_BHLE.transpose(1, 2).flatten(2)
+        return self.o_proj(read if slots is None else slots.unpack(read))
+
+    def _heads(self, x_BLD: Tensor) -> Tensor:
+        """(B, L, H*E) -> (B, H, L, E)."""
+        return x_BLD.unflatten(-1, (-1, self.head_width)).transpose(1, 2)
+
+
+class DreamLayer(GradientCheckpointingLayer):
+    """Pre-norm attention, then a gated MLP; module names are the public ones."""
+
+    def __init__(self, config: DreamConfig) -> None:
+        super().__init__()
+        self.self_attn = DreamAttention(config)
+        self.mlp = GatedMlp(config.hidden_size, config.intermediate_size)
+        self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+    def forward(
+        self,
+        x_BLD: Tensor,
+        angles: tuple[Tensor, Tensor],
+        mask: Tensor | None = None,
+        slots: Slots | None = None,
+        slot_angles: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor:
+        """Output of the layer: (B, L, D), or (S, D) of the slots that are wanted.
+
+        Args:
+            x_BLD: input.
+            angles: cos and sin of every position.
+            mask: bool (B, 1, 1, L), keys that may be attended; None = all.
+            slots: queries that are wanted; None = all.
+            slot_angles: cos and sin of the packed slots, (B, 1, M, E/2).
+        """
+        x = x_BLD if slots is None else slots.take(x_BLD)
+        x = x + self.self_attn(self.input_layernorm(x_BLD), angles, mask, slots, slot_angles)
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class DreamTransformer(nn.Module):
+    """Holds the layers under the public name prefix `model.`."""
+
+    def __init__(self, config: DreamConfig) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(DreamLayer(config) for _ in range(config.num_hidden_layers))
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+
+@MODELS.register("dream")
+class DreamModel(ZooModel):
+    """Dream (7B Base and Instruct, DiffuCoder, any size): bidirectional, its logits set right.
+
+    Reads and writes the public format: config.json field names, tensor names, sharded or not,
+    tied or not. The head was trained to predict the next token, so what it says at a position is
+    about the one behind it; `forward` hands out the logits of a token at its own position. The
+    first real token of a row, which has none before it, keeps what the head says there. Padding is
+    a key mask and nothing else: attention is never causal and positions count real tokens.
+
+    References:
+        Ye et al., 2025, Dream 7B (arXiv:2508.15487). Differs from the released program in: logits
+        are aligned here and not by every caller; padding masks keys only; the embedding of the
+        padding token, which is the end token, gets a gradient like any other.
+    """
+
+    config: DreamConfig
+    config_class = DreamConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _no_split_modules = ["DreamLayer"]  # noqa: RUF012
+    _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}  # noqa: RUF012
+
+    family: ClassVar[str] = "dream"
+    shifted_head: ClassVar[bool] = True
+    end_of_turn: ClassVar[Mapping[int, int]] = END_OF_TURN
+    lora_targets: ClassVar[Mapping[str, str]] = LORA_TARGETS
+    block_size: ClassVar[int | None] = None
+
+    def __init__(self, config: DreamConfig) -> None:
+        super().__init__(config)
+        with self.without_global_randomness():
+            self.model = DreamTransformer(config)
+            self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+            self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Fresh weights: normal with the config's `initializer_range`; norms 1, biases 0."""
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=self.config.initializer_range)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The token embedding."""
+        return self.model.embed_tokens
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the token embedding."""
+        self.model.embed_tokens = value  # type: ignore[assignment]
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The head."""
+        return self.lm_head
+
+    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
+        """Replace the head."""
+        self.lm_head = new_embeddings
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        target_ids: Tensor | None = None,
+        context: str = "block_causal",
+        logits_at: Tensor | None = None,
+        output_hidden_states: bool = False,
+    ) -> MaskedLMOutput:
+        """Logits of every position, or of some.
+
+        Args:
+            input_ids: int64 (B, L).
+            attention_mask: (B, L), true or 1 = real token; None = all real.
+            target_ids: refused: one stream only.
+            context: read by families with two streams.
+            logits_at: bool (B, L); only what predicts these slots goes through the last MLP and
+                the head.
+            output_hidden_states: also return the embedding, the output of every layer but the
+                last, and the final norm's output, each (B, L, D) and where the network computed
+                it; the last one (S, D) with `logits_at`, in the order of the logits.
+
+        Returns:
+            `.logits`: (B, L, V), or (S, V) row by row; position i predicts token i.
+        """
+        if target_ids is not None:
+            raise ModelError(
+                "dream reads one stream: it takes no target_ids. Use a likelihood with "
+                "layout `full`, or a family of block models"
+            )
+        attend_BL = attend_of(attention_mask, input_ids)
+        self._check_length(input_ids, attend_BL)
+        x = self.model.embed_tokens(input_ids)
+        position_BL = positions(input_ids, attend_BL)
+        angles = rotary_angles(position_BL, self.config.head_dim, self.config.rope_theta)
+        mask = None if attend_BL is None else key_mask(attend_BL)
+        source_BL = column_before(input_ids, attend_BL) if self.shifted_head else None
+        slots = None if logits_at is None else wanted_slots(logits_at.to(x.device), input_ids)
+        if slots is not None and source_BL is not None:
+            slots = slots.moved(source_BL)
+        slot_angles = None if slots is None else slots.angles(angles)
+        *early, last = self.model.layers
+        hidden = [x] if output_hidden_states else []
+        for layer in early:
+            x = layer(x, angles, mask)
+            if output_hidden_states:
+                hidden.append(x)
+        x = self.model.norm(last(x, angles, mask, slots, slot_angles))
+        hidden.append(x)
+        if slots is None and source_BL is not None:
+            x = torch.take_along_dim(x, source_BL.unsqueeze(2), dim=1)
+        return MaskedLMOutput(
+            logits=self.lm_head(x), hidden_states=tuple(hidden) if output_hidden_states else None
+        )
+
+    def _check_length(self, input_ids: Tensor, attend_BL: Tensor | None) -> None:
+        limit, length = self.config.max_position_embeddings, input_ids.shape[1]
+        if length > limit and attend_BL is not None:
+            length = int(attend_BL.sum(1).max())
+        if length > limit:
+            raise ModelError(
+                f"a sequence of {length} tokens is longer than this model's "
+                f"max_position_embeddings of {limit}; shorten prompts or answers"
+            )
+
+
+AutoConfig.register("Dream", DreamConfig, exist_ok=True)
+AutoModel.register(DreamConfig, DreamModel, exist_ok=True)
