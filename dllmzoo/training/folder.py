@@ -168,6 +168,11 @@ def refuse_folder(
     Raises:
         UsageError: says which flag or key to change.
     """
+    file = next((each for each in (folder.path, *folder.path.parents) if each.is_file()), None)
+    if file is not None:
+        raise UsageError(
+            f"the run folder cannot be made: {file} is a file; choose another `output=`"
+        )
     if resume is not None and overwrite:
         raise UsageError("--resume and --overwrite exclude each other: go on, or start afresh")
     if resume not in (None, "auto") and not folder.recipe.exists():

@@ -17,6 +17,7 @@ HERE = "/harness"
 """Where the files of this folder are found in the sandbox."""
 ROOTS = ("/lib", "/lib64", "/lib32", "/libx32", "/bin", "/sbin")
 READABLE = ("/etc/ld.so.cache", "/etc/localtime")
+QUIET_LOOKS = 3
 OPEN_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
 OWN_COUNTS = (5, 14)
 """Kernels from here on count the processes of a user in each user namespace apart."""
@@ -220,9 +221,9 @@ class Process:
             return None
 
 
-def _signal(kill: Any, target: int) -> None:
+def _signal(kill: Any, target: int, number: int = signal.SIGKILL) -> None:
     try:
-        kill(target, signal.SIGKILL)
+        kill(target, number)
     except (ProcessLookupError, PermissionError):
         return
 
@@ -264,11 +265,34 @@ def become(user: int) -> None:
 
 
 def _end_of_orphans() -> None:
-    """Kill what an ended child left behind: these processes are children of ours now."""
-    while left := [pid for pid in _children() if pid not in KEPT]:
-        for pid in left:
+    """Kill what an ended child left behind: these processes are below us now.
+
+    All are stopped before any is killed, so that none can start another meanwhile. A process that
+    changes parents while we look may be missed, hence the looks without a find.
+    """
+    while _orphans():
+        stopped: set[int] = set()
+        quiet = 0
+        while quiet < QUIET_LOOKS:
+            new = _orphans() - stopped
+            quiet = 0 if new else quiet + 1
+            for pid in new:
+                _signal(os.kill, pid, signal.SIGSTOP)
+            stopped |= new
+        for pid in stopped:
             _signal(os.kill, pid)
+        for pid in stopped.intersection(_children(os.getpid())):
             os.waitpid(pid, 0)
+
+
+def _orphans() -> set[int]:
+    """Every process below us, but what we started and what is below that."""
+    found: set[int] = set()
+    below = [pid for pid in _children(os.getpid()) if pid not in KEPT]
+    while below:
+        found.update(below)
+        below = [each for pid in below for each in _children(pid) if each not in found]
+    return found
 
 
 KEPT: set[int] = set()
@@ -277,7 +301,7 @@ KEPT: set[int] = set()
 
 def reap() -> None:
     """Take note of the end of processes that became children of ours."""
-    for pid in _children():
+    for pid in _children(os.getpid()):
         if pid not in KEPT:
             try:
                 os.waitpid(pid, os.WNOHANG)
@@ -285,9 +309,16 @@ def reap() -> None:
                 continue
 
 
-def _children() -> list[int]:
-    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-        return [int(word) for word in file.read().split()]
+def _children(pid: int) -> list[int]:
+    """Of all threads of a process."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+                found += map(int, file.read().split())
+    except OSError:  # it ended
+        return found
+    return found
 
 
 def interpreter_here(library: tuple[str, ...]) -> Interpreter:

@@ -178,6 +178,16 @@ def f(x):
         except OSError:
             pass
 """,
+    "forks from threads, away from its group": """
+import os, threading
+def f(x):
+    while True:
+        try:
+            if os.fork() == 0: os.setsid()
+            threading.Thread(target=os.fork).start()
+        except Exception:
+            pass
+""",
     "starts threads without end": """
 import threading, time
 def f(x):

@@ -173,3 +173,11 @@ def test_overwriting_the_weights_that_a_run_starts_from_is_refused(folder, tmp_p
             refuse_folder(folder, None, True, str(weights))
     refuse_folder(folder, None, True, "llada-tiny-sudoku")
     refuse_folder(folder, None, True, str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["taken", "taken/run"])
+def test_a_file_in_place_of_the_run_folder_is_said_before_anything_is_loaded(tmp_path, name):
+    (tmp_path / "taken").write_text("mine")
+    with pytest.raises(UsageError, match="taken is a file; choose another `output=`"):
+        refuse_folder(RunFolder(tmp_path / name), None, True, None)
+    assert (tmp_path / "taken").read_text() == "mine"
