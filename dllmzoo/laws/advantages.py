@@ -181,7 +181,7 @@ def shift(advantage: Advantage, case: Case) -> None:
 def scale(advantage: Advantage, case: Case) -> None:
     """Rewards times a > 1 give advantages between the same ones (standardised) and a times them."""
     given = scored(advantage, case)
-    a = float(case.uniform("scale", low=1.5, high=4))
+    a = 2.0 if float(case.uniform("scale")) < 0.5 else 4.0  # equal rewards stay equal to the bit
     straight = given.credit(advantage)
     found = given.change(a * given.final_B, a * given.preview_BKG).credit(advantage)
     low, high = torch.minimum(straight, a * straight), torch.maximum(straight, a * straight)
