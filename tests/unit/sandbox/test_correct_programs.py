@@ -140,7 +140,8 @@ def test_nothing_is_left_over_for_the_next_program(sandbox):
     code = (
         "import os, builtins\nopen('left', 'w').close()\nbuiltins.left = 1\ndef f():\n    return 1"
     )
-    look = "import os, builtins\ndef f():\n    return ['left' in os.listdir(), hasattr(builtins, 'left')]"
+    seen = "['left' in os.listdir(), hasattr(builtins, 'left')]"
+    look = f"import os, builtins\ndef f():\n    return {seen}"
     assert outcomes(sandbox, code, "open('left', 'w').close()\nassert f() == 1") == ["pass"]
     assert outcomes(sandbox, look, "assert f() == [False, False]") == ["pass"]
     assert outcomes(sandbox, DOUBLE, "import os\nassert 'left' not in os.listdir()") == ["pass"]
