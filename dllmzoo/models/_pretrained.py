@@ -90,6 +90,27 @@ def attend_of(attention_mask: Tensor | None, input_ids: Tensor) -> Tensor | None
     return None if bool(attend_BL.all()) else attend_BL
 
 
+def refuse_second_stream(family: str, target_ids: Tensor | None) -> None:
+    """Raise where a network of one stream is given the noised one of block models."""
+    if target_ids is not None:
+        raise ModelError(
+            f"{family} reads one stream: it takes no target_ids. Use a likelihood with "
+            f"layout `full`, or a family of block models"
+        )
+
+
+def check_length(input_ids: Tensor, attend_BL: Tensor | None, config: Any, field: str) -> None:
+    """Raise where a row has more real tokens than the config's `field` allows."""
+    limit, length = getattr(config, field), input_ids.shape[1]
+    if length > limit and attend_BL is not None:
+        length = int(attend_BL.sum(1).max())
+    if length > limit:
+        raise ModelError(
+            f"a sequence of {length} tokens is longer than this model's {field} of {limit}; "
+            f"shorten prompts or answers"
+        )
+
+
 def wanted_slots(logits_at: Tensor, input_ids: Tensor) -> Slots:
     """The slots whose logits are asked for.
 

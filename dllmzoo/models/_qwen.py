@@ -1,12 +1,14 @@
-"""What the networks of families that stem from Qwen share: the gated MLP and public layer names."""
+"""What the networks of families that stem from Qwen share: gated MLP, public names, weights."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from dllmzoo.models._layers import gated
+from dllmzoo.models._pretrained import ZooModel
 
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 MLP = ("gate_proj", "up_proj", "down_proj")
@@ -37,3 +39,39 @@ LORA_TARGETS: Mapping[str, str] = {
     "all-linear": _in_layers(*ATTENTION, *MLP),
 }
 """Preset -> expression over full module names."""
+
+
+class QwenModel(ZooModel):
+    """A network with `model.embed_tokens`, `model.layers`, `model.norm` and `lm_head`."""
+
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}  # noqa: RUF012
+
+    lora_targets: ClassVar[Mapping[str, str]] = LORA_TARGETS
+    model: Any
+    lm_head: nn.Module
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Fresh weights: normal with the config's `initializer_range`; norms 1, biases 0."""
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=self.config.initializer_range)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The token embedding."""
+        return self.model.embed_tokens
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the token embedding."""
+        self.model.embed_tokens = value
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The head."""
+        return self.lm_head
+
+    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
+        """Replace the head."""
+        self.lm_head = new_embeddings

@@ -10,7 +10,6 @@ from transformers import AutoConfig, AutoModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import MaskedLMOutput
 
-from dllmzoo.errors import ModelError
 from dllmzoo.models._dream_config import DreamConfig
 from dllmzoo.models._layers import (
     RMSNorm,
@@ -21,8 +20,13 @@ from dllmzoo.models._layers import (
     rotary_angles,
     rotate,
 )
-from dllmzoo.models._pretrained import ZooModel, attend_of, wanted_slots
-from dllmzoo.models._qwen import LORA_TARGETS, GatedMlp
+from dllmzoo.models._pretrained import (
+    attend_of,
+    check_length,
+    refuse_second_stream,
+    wanted_slots,
+)
+from dllmzoo.models._qwen import GatedMlp, QwenModel
 from dllmzoo.zoo import MODELS
 
 END_OF_TURN = {152064: 151645}
@@ -112,7 +116,7 @@ class DreamTransformer(nn.Module):
 
 
 @MODELS.register("dream")
-class DreamModel(ZooModel):
+class DreamModel(QwenModel):
     """Dream (7B Base and Instruct, DiffuCoder, any size): bidirectional, its logits set right.
 
     Reads and writes the public format: config.json field names, tensor names, sharded or not,
@@ -129,16 +133,11 @@ class DreamModel(ZooModel):
 
     config: DreamConfig
     config_class = DreamConfig
-    base_model_prefix = "model"
-    supports_gradient_checkpointing = True
-    _supports_sdpa = True
     _no_split_modules = ["DreamLayer"]  # noqa: RUF012
-    _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}  # noqa: RUF012
 
     family: ClassVar[str] = "dream"
     shifted_head: ClassVar[bool] = True
     end_of_turn: ClassVar[Mapping[int, int]] = END_OF_TURN
-    lora_targets: ClassVar[Mapping[str, str]] = LORA_TARGETS
     block_size: ClassVar[int | None] = None
 
     def __init__(self, config: DreamConfig) -> None:
@@ -147,29 +146,6 @@ class DreamModel(ZooModel):
             self.model = DreamTransformer(config)
             self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
             self.post_init()
-
-    def _init_weights(self, module: nn.Module) -> None:
-        """Fresh weights: normal with the config's `initializer_range`; norms 1, biases 0."""
-        if isinstance(module, nn.Linear | nn.Embedding):
-            nn.init.normal_(module.weight, std=self.config.initializer_range)
-        if isinstance(module, nn.Linear) and module.bias is not None:
-            nn.init.zeros_(module.bias)
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        """The token embedding."""
-        return self.model.embed_tokens
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the token embedding."""
-        self.model.embed_tokens = value  # type: ignore[assignment]
-
-    def get_output_embeddings(self) -> nn.Module:
-        """The head."""
-        return self.lm_head
-
-    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
-        """Replace the head."""
-        self.lm_head = new_embeddings
 
     def forward(
         self,
@@ -197,13 +173,9 @@ class DreamModel(ZooModel):
         Returns:
             `.logits`: (B, L, V), or (S, V) row by row; position i predicts token i.
         """
-        if target_ids is not None:
-            raise ModelError(
-                "dream reads one stream: it takes no target_ids. Use a likelihood with "
-                "layout `full`, or a family of block models"
-            )
+        refuse_second_stream(self.family, target_ids)
         attend_BL = attend_of(attention_mask, input_ids)
-        self._check_length(input_ids, attend_BL)
+        check_length(input_ids, attend_BL, self.config, "max_position_embeddings")
         x = self.model.embed_tokens(input_ids)
         position_BL = positions(input_ids, attend_BL)
         angles = rotary_angles(position_BL, self.config.head_dim, self.config.rope_theta)
@@ -226,16 +198,6 @@ class DreamModel(ZooModel):
         return MaskedLMOutput(
             logits=self.lm_head(x), hidden_states=tuple(hidden) if output_hidden_states else None
         )
-
-    def _check_length(self, input_ids: Tensor, attend_BL: Tensor | None) -> None:
-        limit, length = self.config.max_position_embeddings, input_ids.shape[1]
-        if length > limit and attend_BL is not None:
-            length = int(attend_BL.sum(1).max())
-        if length > limit:
-            raise ModelError(
-                f"a sequence of {length} tokens is longer than this model's "
-                f"max_position_embeddings of {limit}; shorten prompts or answers"
-            )
 
 
 AutoConfig.register("Dream", DreamConfig, exist_ok=True)

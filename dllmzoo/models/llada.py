@@ -20,7 +20,13 @@ from dllmzoo.models._layers import (
     rotate,
 )
 from dllmzoo.models._llada_config import LLaDAConfig
-from dllmzoo.models._pretrained import ZooModel, attend_of, wanted_slots
+from dllmzoo.models._pretrained import (
+    ZooModel,
+    attend_of,
+    check_length,
+    refuse_second_stream,
+    wanted_slots,
+)
 from dllmzoo.zoo import MODELS
 
 END_OF_TURN = {126464: 126348}
@@ -207,13 +213,9 @@ class LLaDAModelLM(ZooModel):
         Returns:
             `.logits`: (B, L, V), or (S, V) row by row; position i predicts token i.
         """
-        if target_ids is not None:
-            raise ModelError(
-                "llada reads one stream: it takes no target_ids. Use a likelihood with "
-                "layout `full`, or a family of block models"
-            )
+        refuse_second_stream(self.family, target_ids)
         attend_BL = attend_of(attention_mask, input_ids)
-        self._check_length(input_ids, attend_BL)
+        check_length(input_ids, attend_BL, self.config, "max_sequence_length")
         layers = self.model.transformer
         x = layers["wte"](input_ids)
         angles = rotary_angles(
@@ -234,16 +236,6 @@ class LLaDAModelLM(ZooModel):
         return MaskedLMOutput(
             logits=logits, hidden_states=(*hidden, x) if output_hidden_states else None
         )
-
-    def _check_length(self, input_ids: Tensor, attend_BL: Tensor | None) -> None:
-        limit, length = self.config.max_sequence_length, input_ids.shape[1]
-        if length > limit and attend_BL is not None:
-            length = int(attend_BL.sum(1).max())
-        if length > limit:
-            raise ModelError(
-                f"a sequence of {length} tokens is longer than this model's "
-                f"max_sequence_length of {limit}; shorten prompts or answers"
-            )
 
 
 AutoConfig.register("llada", LLaDAConfig, exist_ok=True)

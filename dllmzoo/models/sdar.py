@@ -12,8 +12,8 @@ from transformers.modeling_outputs import MaskedLMOutput
 from dllmzoo.errors import ModelError
 from dllmzoo.models._block_cache import BlockCache
 from dllmzoo.models._layers import RMSNorm, Slots, positions, rotary_angles, rotate
-from dllmzoo.models._pretrained import ZooModel, attend_of, wanted_slots
-from dllmzoo.models._qwen import LORA_TARGETS, GatedMlp
+from dllmzoo.models._pretrained import attend_of, wanted_slots
+from dllmzoo.models._qwen import GatedMlp, QwenModel
 from dllmzoo.models._sdar_config import SdarConfig
 from dllmzoo.models._staircase import Context, Tokens, token_positions
 from dllmzoo.models._streams import Streams, two_streams
@@ -118,7 +118,7 @@ class SdarModel(nn.Module):
 
 
 @MODELS.register("sdar")
-class SDARForCausalLM(ZooModel):
+class SDARForCausalLM(QwenModel):
     """SDAR (1.7B to 8B and any other size): attention in blocks, causal between them.
 
     Reads and writes the public format: config.json field names, tensor names, sharded or not,
@@ -134,17 +134,12 @@ class SDARForCausalLM(ZooModel):
 
     config: SdarConfig
     config_class = SdarConfig
-    base_model_prefix = "model"
-    supports_gradient_checkpointing = True
-    _supports_sdpa = True
     _supports_flex_attn = True
     _can_set_attn_implementation_cached_value = True
     _no_split_modules = ["SdarLayer"]  # noqa: RUF012
-    _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}  # noqa: RUF012
 
     family: ClassVar[str] = "sdar"
     end_of_turn: ClassVar[Mapping[int, int]] = END_OF_TURN
-    lora_targets: ClassVar[Mapping[str, str]] = LORA_TARGETS
 
     def __init__(self, config: SdarConfig) -> None:
         super().__init__(config)
@@ -160,27 +155,6 @@ class SDARForCausalLM(ZooModel):
         if problems := self.config.attention_problems():
             raise ModelError("the SDAR config was changed: " + "; ".join(problems))
         return self.config.block_size if self.config.attention == "block_causal" else None
-
-    def _init_weights(self, module: nn.Module) -> None:
-        """Fresh weights: normal with the config's `initializer_range`; norms start at 1."""
-        if isinstance(module, nn.Linear | nn.Embedding):
-            nn.init.normal_(module.weight, std=self.config.initializer_range)
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        """The token embedding."""
-        return self.model.embed_tokens
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the token embedding."""
-        self.model.embed_tokens = value  # type: ignore[assignment]
-
-    def get_output_embeddings(self) -> nn.Module:
-        """The head."""
-        return self.lm_head
-
-    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
-        """Replace the head."""
-        self.lm_head = new_embeddings
 
     def new_cache(self, capacity: int) -> BlockCache:
         """An empty cache for `cache` of a forward, with room for `capacity` tokens a row."""

@@ -183,3 +183,19 @@ def read_hub(name: str, subset: str | None, split: str, revision: str | None) ->
     if not len(rows):
         raise TaskError(f"{source} holds no rows")
     return Table(rows, tuple(rows.column_names or ()), source)  # type: ignore[arg-type]
+
+
+def refuse_two_sources(task: Any) -> None:
+    """Raise where a task's fields `file`, `hub` and what belongs to them exclude each other.
+
+    Raises:
+        ValueError: names the two.
+    """
+    if task.file is not None and task.hub is not None:
+        raise ValueError("both file and hub are given; name one source of training data")
+    if task.test_file is not None and task.test_split is not None:
+        raise ValueError("both test_file and test_split are given; name one")
+    if task.hub is None:
+        for name in ("subset", "revision", "test_split"):
+            if getattr(task, name) is not None:
+                raise ValueError(f"{name} belongs to hub, which is not given")

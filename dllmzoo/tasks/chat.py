@@ -16,7 +16,7 @@ from dllmzoo.tasks._epochs import epoch_positions
 from dllmzoo.tasks._questions import rows_of
 from dllmzoo.tasks._rewards import score
 from dllmzoo.tasks._splits import shuffle_rank
-from dllmzoo.tasks._tables import Table, read_file, read_hub
+from dllmzoo.tasks._tables import Table, read_file, read_hub, refuse_two_sources
 from dllmzoo.zoo import TASKS
 
 NO_DATA = "the task chat has no data: give `file` (JSONL, CSV, Parquet) or `hub`"
@@ -80,14 +80,7 @@ class Chat:
 
     def __post_init__(self) -> None:
         """Check what excludes each other."""
-        if self.file is not None and self.hub is not None:
-            raise ValueError("both file and hub are given; name one source of training data")
-        if self.test_file is not None and self.test_split is not None:
-            raise ValueError("both test_file and test_split are given; name one")
-        if self.hub is None:
-            for name in ("subset", "revision", "test_split"):
-                if getattr(self, name) is not None:
-                    raise ValueError(f"{name} belongs to hub, which is not given")
+        refuse_two_sources(self)
         if (self.prompt_column is None) != (self.answer_column is None):
             raise ValueError("data in two columns need both: prompt and answer")
 

@@ -16,7 +16,7 @@ from dllmzoo.tasks._epochs import epoch_positions
 from dllmzoo.tasks._functions import FUNCTIONS, known_rewards, reward
 from dllmzoo.tasks._rewards import OnError, RewardFunction, checked_weights, score
 from dllmzoo.tasks._splits import shuffle_rank
-from dllmzoo.tasks._tables import Table, read_file, read_hub
+from dllmzoo.tasks._tables import Table, read_file, read_hub, refuse_two_sources
 from dllmzoo.zoo import TASKS
 
 __all__ = ["Records", "reward"]
@@ -111,14 +111,7 @@ class Records:
 
     def __post_init__(self) -> None:
         """Check what excludes each other."""
-        if self.file is not None and self.hub is not None:
-            raise ValueError("both file and hub are given; name one source of training data")
-        if self.test_file is not None and self.test_split is not None:
-            raise ValueError("both test_file and test_split are given; name one")
-        if self.hub is None:
-            for name in ("subset", "revision", "test_split"):
-                if getattr(self, name) is not None:
-                    raise ValueError(f"{name} belongs to hub, which is not given")
+        refuse_two_sources(self)
         compared = [name for name in self.rewards if name in COMPARISONS]
         if self.answer_column is None and compared:
             raise ValueError(f"the reward {compared[0]!r} reads the right answer, but answer: null")
