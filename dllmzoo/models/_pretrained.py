@@ -99,18 +99,6 @@ def refuse_second_stream(family: str, target_ids: Tensor | None) -> None:
         )
 
 
-def check_length(input_ids: Tensor, attend_BL: Tensor | None, config: Any, field: str) -> None:
-    """Raise where a row has more real tokens than the config's `field` allows."""
-    limit, length = getattr(config, field), input_ids.shape[1]
-    if length > limit and attend_BL is not None:
-        length = int(attend_BL.sum(1).max())
-    if length > limit:
-        raise ModelError(
-            f"a sequence of {length} tokens is longer than this model's {field} of {limit}; "
-            f"shorten prompts or answers"
-        )
-
-
 def wanted_slots(logits_at: Tensor, input_ids: Tensor) -> Slots:
     """The slots whose logits are asked for.
 

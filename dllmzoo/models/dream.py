@@ -10,6 +10,7 @@ from transformers import AutoConfig, AutoModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import MaskedLMOutput
 
+from dllmzoo.errors import ModelError
 from dllmzoo.models._dream_config import DreamConfig
 from dllmzoo.models._layers import (
     RMSNorm,
@@ -22,7 +23,6 @@ from dllmzoo.models._layers import (
 )
 from dllmzoo.models._pretrained import (
     attend_of,
-    check_length,
     refuse_second_stream,
     wanted_slots,
 )
@@ -175,7 +175,7 @@ class DreamModel(QwenModel):
         """
         refuse_second_stream(self.family, target_ids)
         attend_BL = attend_of(attention_mask, input_ids)
-        check_length(input_ids, attend_BL, self.config, "max_position_embeddings")
+        self._check_length(input_ids, attend_BL)
         x = self.model.embed_tokens(input_ids)
         position_BL = positions(input_ids, attend_BL)
         angles = rotary_angles(position_BL, self.config.head_dim, self.config.rope_theta)
@@ -198,6 +198,16 @@ class DreamModel(QwenModel):
         return MaskedLMOutput(
             logits=self.lm_head(x), hidden_states=tuple(hidden) if output_hidden_states else None
         )
+
+    def _check_length(self, input_ids: Tensor, attend_BL: Tensor | None) -> None:
+        limit, length = self.config.max_position_embeddings, input_ids.shape[1]
+        if length > limit and attend_BL is not None:
+            length = int(attend_BL.sum(1).max())
+        if length > limit:
+            raise ModelError(
+                f"a sequence of {length} tokens is longer than this model's "
+                f"max_position_embeddings of {limit}; shorten prompts or answers"
+            )
 
 
 AutoConfig.register("Dream", DreamConfig, exist_ok=True)

@@ -23,7 +23,6 @@ from dllmzoo.models._llada_config import LLaDAConfig
 from dllmzoo.models._pretrained import (
     ZooModel,
     attend_of,
-    check_length,
     refuse_second_stream,
     wanted_slots,
 )
@@ -215,7 +214,7 @@ class LLaDAModelLM(ZooModel):
         """
         refuse_second_stream(self.family, target_ids)
         attend_BL = attend_of(attention_mask, input_ids)
-        check_length(input_ids, attend_BL, self.config, "max_sequence_length")
+        self._check_length(input_ids, attend_BL)
         layers = self.model.transformer
         x = layers["wte"](input_ids)
         angles = rotary_angles(
@@ -236,6 +235,16 @@ class LLaDAModelLM(ZooModel):
         return MaskedLMOutput(
             logits=logits, hidden_states=(*hidden, x) if output_hidden_states else None
         )
+
+    def _check_length(self, input_ids: Tensor, attend_BL: Tensor | None) -> None:
+        limit, length = self.config.max_sequence_length, input_ids.shape[1]
+        if length > limit and attend_BL is not None:
+            length = int(attend_BL.sum(1).max())
+        if length > limit:
+            raise ModelError(
+                f"a sequence of {length} tokens is longer than this model's "
+                f"max_sequence_length of {limit}; shorten prompts or answers"
+            )
 
 
 AutoConfig.register("llada", LLaDAConfig, exist_ok=True)
