@@ -67,15 +67,17 @@ for name, module in list(sys.modules.items()):
 def f(x):
     return 0
 """,
+    # a number of its own: addresses of memory and times hold these digits now and then
     "reads the frames above": """
-import sys, gc
+import sys, gc, re
 def f(x):
     found, frame = [], sys._getframe()
     while frame:
         found += [repr(v) for v in list(frame.f_locals.values()) + list(frame.f_globals.values())]
         frame = frame.f_back
     text = ' '.join(found) + ' '.join(repr(o) for o in gc.get_objects() if type(o) in (str, list))
-    return 4242 if '4242' in text.replace("'4242'", '').replace('4242 if', '') else 0
+    text = text.replace("'4242'", '').replace('4242 if', '')
+    return 4242 if re.search('(?<![0-9a-fx])42[4]2(?![0-9a-f])', text) else 0
 """,
     "forges reports on every descriptor": """
 import os, json, threading
