@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dllmzoo.models._sharded import everywhere, is_sharded, most, put_back
+from dllmzoo.reading import PerSlot, read_slots
 from dllmzoo.records import Key, Rollout, Steps, Views
 from dllmzoo.samplers._noise import inverse_cdf, tempered
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
     from dllmzoo.protocols import Policy
+
+KEPT = 2**28
+"""Bytes that a forward on a CPU may store for its backward pass, about, if it has several rows."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +73,11 @@ def score(
     number = math.ceil(int(views.score_BKL.any(2).sum()) / micro_batch)
     idle = most(number, policy) - number
     for chunk in _chunks(rollout, views, micro_batch, policy, wide=guesses > 0):
-        logits_SV = chunk.logits(policy)
-        logprob_BKL[chunk.slots] = chunk.logprob(logits_SV)
-        if reference is not None and kl_BKL is not None:
-            kl_BKL[chunk.slots] = chunk.kl(logits_SV, chunk.logits(reference))
-        if filler is not None:
-            filler.fill(chunk, logits_SV, policy.mask_id)
+        anchor_SV = None if reference is None else chunk.logits(reference)
+        found = _Reading(chunk, anchor_SV, filler, policy.mask_id)
+        logprob_BKL[chunk.slots], *kl_S = chunk.read(policy, found)
+        if kl_BKL is not None:
+            (kl_BKL[chunk.slots],) = kl_S
     for _ in range(idle):
         for network in (policy, reference):
             if network is not None:
@@ -112,7 +115,8 @@ def replay(
         rollout: tokens and padding.
         views: what is hidden and scored.
         grad_BKL: gradient of the loss at logprob_BKL.
-        micro_batch: rows (sample, view) of one forward.
+        micro_batch: rows (sample, view) of one forward at most; on a CPU only as many as keep what
+            is stored for the backward pass below 256 MiB.
         kl_grad_BKL: gradient of the loss at kl_BKL; needs `reference`.
         reference: the policy of the exact KL.
         accelerator: of the run; None = one process.
@@ -121,7 +125,7 @@ def replay(
         logprob_BKL of this pass, detached.
     """
     logprob_BKL = torch.zeros_like(grad_BKL, dtype=_precision(policy))
-    chunks = list(_chunks(rollout, views, micro_batch, policy))
+    chunks = list(_chunks(rollout, views, _rows(policy, views, micro_batch), policy))
     forwards = len(chunks)
     if accelerator is not None and accelerator.num_processes > 1:
         count = torch.tensor([len(chunks)], device=accelerator.device)
@@ -131,13 +135,14 @@ def replay(
         last = i == forwards - 1
         waits = accelerator is not None and not last and not is_sharded(policy)
         with accelerator.no_sync(policy) if waits else nullcontext():  # type: ignore[union-attr]
-            logits_SV = chunk.logits(policy)
-            logprob_S = chunk.logprob(logits_SV)
-            total = (logprob_S * grad_BKL[chunk.slots]).sum()
+            anchor_SV = None
             if kl_grad_BKL is not None and reference is not None:
                 with torch.no_grad():
                     anchor_SV = chunk.logits(reference)
-                total = total + (chunk.kl(logits_SV, anchor_SV) * kl_grad_BKL[chunk.slots]).sum()
+            logprob_S, *kl_S = chunk.read(policy, _Reading(chunk, anchor_SV))
+            total = (logprob_S * grad_BKL[chunk.slots]).sum()
+            if kl_grad_BKL is not None and kl_S:
+                total = total + (kl_S[0] * kl_grad_BKL[chunk.slots]).sum()
             if i >= len(chunks):
                 total = total * 0.0
             if accelerator is not None:
@@ -207,7 +212,7 @@ class _Chunk:
     """Some (sample, view) rows as model inputs; `slots` indexes (B, K, L) tensors."""
 
     tokens_RL: Tensor
-    target_RL: Tensor
+    target_S: Tensor
     noised_RL: Tensor
     attend_RL: Tensor
     at_RL: Tensor
@@ -217,26 +222,53 @@ class _Chunk:
     context: str
     dtype: torch.dtype
 
-    def logits(self, policy: Policy) -> Tensor:
-        """Logits at the slots, tempered, in the precision of log-probs."""
+    def read(self, policy: Policy, per_slot: PerSlot) -> tuple[Tensor, ...]:
+        """What a function makes of the logits at the slots, as the network gives them."""
         if self.layout == "full":
-            out = policy(self.noised_RL, self.attend_RL, logits_at=self.at_RL)
-        else:
-            out = policy(
-                self.tokens_RL, self.attend_RL, target_ids=self.noised_RL, context=self.context,
-                logits_at=self.at_RL,
-            )  # fmt: skip
-        logits_SV = out.logits.to(self.dtype)
+            return read_slots(
+                policy, per_slot, self.noised_RL, self.attend_RL, logits_at=self.at_RL
+            )
+        return read_slots(
+            policy, per_slot, self.tokens_RL, self.attend_RL, target_ids=self.noised_RL,
+            context=self.context, logits_at=self.at_RL,
+        )  # fmt: skip
+
+    def logits(self, policy: Policy) -> Tensor:
+        """Logits at all slots, tempered, in the precision of log-probs."""
+        return self.read(policy, lambda logits_SV, _: (self.tempered(logits_SV),))[0]
+
+    def tempered(self, logits_SV: Tensor) -> Tensor:
+        """At the temperature of the views, in the precision of log-probs."""
+        logits_SV = logits_SV.to(self.dtype)
         return logits_SV if self.temperature == 1.0 else logits_SV / self.temperature
 
-    def logprob(self, logits_SV: Tensor) -> Tensor:
-        return -F.cross_entropy(logits_SV, self.target_RL[self.at_RL], reduction="none")
 
-    @staticmethod
-    def kl(logits_SV: Tensor, anchor_SV: Tensor) -> Tensor:
-        return F.kl_div(
-            anchor_SV.log_softmax(-1), logits_SV.log_softmax(-1), log_target=True, reduction="none"
-        ).sum(-1)
+@dataclass(frozen=True)
+class _Reading:
+    """What is made of the logits of some slots of a chunk: log-probs, and perhaps exact KLs.
+
+    Args:
+        chunk: the rows.
+        anchor_SV: tempered logits of a reference; asks for the KL to it.
+        filler: takes one-shot guesses on the way; not with gradient.
+        mask_id: never guessed.
+    """
+
+    chunk: _Chunk
+    anchor_SV: Tensor | None = None
+    filler: _Filler | None = None
+    mask_id: int = -1
+
+    def __call__(self, logits_SV: Tensor, part: slice) -> tuple[Tensor, ...]:
+        logits_SV = self.chunk.tempered(logits_SV)
+        logprob_S = -F.cross_entropy(logits_SV, self.chunk.target_S[part], reduction="none")
+        if self.filler is not None:
+            self.filler.fill(self.chunk, logits_SV, part, self.mask_id)
+        if self.anchor_SV is None:
+            return (logprob_S,)
+        anchor_SV = self.anchor_SV[part].log_softmax(-1)
+        kl_S = F.kl_div(anchor_SV, logits_SV.log_softmax(-1), log_target=True, reduction="none")
+        return logprob_S, kl_S.sum(-1)
 
 
 def _precision(policy: Any) -> torch.dtype:
@@ -248,30 +280,51 @@ def _precision(policy: Any) -> torch.dtype:
 def _chunks(
     rollout: Rollout, views: Views, micro_batch: int, policy: Any, *, wide: bool = False
 ) -> Iterator[_Chunk]:
-    """Views that score something, `micro_batch` rows each; `wide` reads hidden slots too."""
+    """Views that score something, at most `micro_batch` rows each; `wide` reads hidden slots too.
+
+    Rows of like length share a forward, which leaves out the columns that are padding in all.
+    """
     at_BKL = views.score_BKL
     if wide:
         at_BKL = at_BKL | (views.hide_BKL & at_BKL.any(2, keepdim=True))
     row_R, view_R = at_BKL.any(2).nonzero(as_tuple=True)
     if len(row_R) == 0:
         return
-    for row, view in zip(row_R.split(micro_batch), view_R.split(micro_batch), strict=True):
-        yield _chunk(rollout, views, row, view, at_BKL[row, view], policy)
+    padding_R = rollout.attend_BL.long().argmax(1)[row_R]
+    if len(row_R) > micro_batch:
+        order_R = padding_R.argsort(stable=True)
+        row_R, view_R, padding_R = row_R[order_R], view_R[order_R], padding_R[order_R]
+    columns = (row_R.split(micro_batch), view_R.split(micro_batch), padding_R.split(micro_batch))
+    for row, view, padding in zip(*columns, strict=True):
+        start = int(padding.min())
+        yield _chunk(rollout, views, row, view, at_BKL[row, view], policy, start)
 
 
 def _chunk(
-    rollout: Rollout, views: Views, row: Tensor, view: Tensor, at_RL: Tensor, policy: Any
-) -> _Chunk:
+    rollout: Rollout, views: Views, row: Tensor, view: Tensor, at_RL: Tensor, policy: Any,
+    start: int = 0,
+) -> _Chunk:  # fmt: skip
     mask_id = getattr(policy, "module", policy).mask_id
     final_RL = rollout.tokens_BL[row]
     shown_RL = final_RL if views.shown_BKL is None else views.shown_BKL[row, view]
     target_RL = final_RL if views.target_BKL is None else views.target_BKL[row, view]
+    noised_RL = shown_RL.masked_fill(views.hide_BKL[row, view], mask_id)
     i, slot = at_RL.nonzero(as_tuple=True)
     return _Chunk(
-        shown_RL, target_RL, shown_RL.masked_fill(views.hide_BKL[row, view], mask_id),
-        rollout.attend_BL[row], at_RL, (row[i], view[i], slot), views.temperature, views.layout,
-        views.context, _precision(policy),
+        shown_RL[:, start:], target_RL[i, slot], noised_RL[:, start:],
+        rollout.attend_BL[row, start:], at_RL[:, start:], (row[i], view[i], slot),
+        views.temperature, views.layout, views.context, _precision(policy),
     )  # fmt: skip
+
+
+def _rows(policy: Any, views: Views, micro_batch: int) -> int:
+    """Rows of a forward with gradient: on a CPU, which gains nothing by many, what fits in KEPT."""
+    network = getattr(policy, "module", policy)
+    kept, device = getattr(network, "kept_per_token", 0), getattr(network, "device", None)
+    if device is None or torch.device(device).type != "cpu" or not kept:
+        return micro_batch
+    length = views.hide_BKL.shape[2] * (1 if views.layout == "full" else 2)
+    return max(1, min(micro_batch, KEPT // (kept * length)))
 
 
 def _dummy(rollout: Rollout, views: Views, policy: Any) -> _Chunk:
@@ -296,8 +349,8 @@ class _Filler:
             assert key is not None, "sampled guesses need a key"
             self.uniform = rollout.slot_uniform(key, K, guesses)
 
-    def fill(self, chunk: _Chunk, logits_SV: Tensor, mask_id: int) -> None:
-        row, view, slot = chunk.slots
+    def fill(self, chunk: _Chunk, logits_SV: Tensor, part: slice, mask_id: int) -> None:
+        row, view, slot = (each[part] for each in chunk.slots)
         hidden_S = self.hide_BKL[row, view, slot]
         row, view, slot = row[hidden_S], view[hidden_S], slot[hidden_S]
         logits_SV = logits_SV[hidden_S].clone()

@@ -22,16 +22,62 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise the last axis."""
-        full = _full(x)
-        square = torch.linalg.vecdot(full, full).unsqueeze(-1) / x.shape[-1]
-        return (full * torch.rsqrt(square + self.eps)).to(x.dtype) * self.weight
+        return _Normalise.apply(x, self.weight, self.eps)  # type: ignore[return-value]
+
+
+class _Normalise(torch.autograd.Function):
+    """The norm; saves what goes in and nothing that lies between."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.eps = eps
+        return (_full(x) * _scale(x, eps)).to(x.dtype) * weight
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        x, weight = ctx.saved_tensors
+        scale = _scale(x, ctx.eps)
+        even = _full(x) * scale
+        at_even = _full(grads[0] * weight)
+        mean = torch.linalg.vecdot(at_even, even).unsqueeze(-1) / x.shape[-1]
+        at_x = ((at_even - even * mean) * scale).to(x.dtype)
+        if not ctx.needs_input_grad[1]:
+            return at_x, None, None
+        return at_x, (grads[0] * even.to(x.dtype)).flatten(0, -2).sum(0), None
+
+
+def _scale(x: Tensor, eps: float) -> Tensor:
+    """One over the root mean square of each row, (..., 1)."""
+    full = _full(x)
+    return torch.rsqrt(torch.linalg.vecdot(full, full).unsqueeze(-1) / x.shape[-1] + eps)
 
 
 def gated(gate: Tensor, up: Tensor) -> Tensor:
     """silu(gate) * up; `gate` is overwritten where no gradient can be asked for."""
     if torch.is_grad_enabled():
-        return F.silu(gate) * up
+        return _Gate.apply(gate, up)  # type: ignore[return-value]
     return F.silu(gate, inplace=True).mul_(up)
+
+
+class _Gate(torch.autograd.Function):
+    """silu(gate) * up; saves the two only."""
+
+    @staticmethod
+    def forward(ctx: Any, gate: Tensor, up: Tensor) -> Tensor:
+        ctx.save_for_backward(gate, up)
+        return F.silu(gate) * up
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+        gate, up = ctx.saved_tensors
+        at_silu = grads[0] * up
+        if torch.is_grad_enabled():  # a second derivative is asked for, which the kernel lacks
+            share = torch.sigmoid(gate)
+            at_gate = at_silu * share * (1 + gate * (1 - share))
+        else:
+            at_gate = torch.ops.aten.silu_backward(at_silu, gate)
+        return at_gate, grads[0] * F.silu(gate)
 
 
 class _Rotate(torch.autograd.Function):
@@ -127,6 +173,13 @@ class Slots(NamedTuple):
         row_B1 = torch.arange(rows, device=chosen_BL.device).unsqueeze(1)
         place_BL = row_B1 * most + count_BL - 1
         return cls(flat_S, place_BL.flatten()[flat_S], rows, most)
+
+    @classmethod
+    def at(cls, column_BM: Tensor, length: int) -> Slots:
+        """The slots of the given columns of rows of `length` slots; nothing waits for a device."""
+        rows, most = column_BM.shape
+        start_B1 = torch.arange(rows, device=column_BM.device).unsqueeze(1) * length
+        return cls((start_B1 + column_BM).flatten(), None, rows, max(1, most))
 
     def moved(self, source_BL: Tensor) -> Slots:
         """As many slots in the same order, each read from a column of its row.

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.modeling_outputs import MaskedLMOutput
 
 from dllmzoo.errors import ModelError
 from dllmzoo.models._layers import Slots
+from dllmzoo.reading import PerSlot, in_chunks
+
+
+@dataclass
+class SlotOutput(MaskedLMOutput):
+    """What a forward returns.
+
+    Args:
+        per_slot: results of the function that was given, in place of `logits`.
+    """
+
+    per_slot: tuple[Tensor, ...] | None = None
 
 
 class ZooModel(PreTrainedModel):
@@ -22,6 +36,8 @@ class ZooModel(PreTrainedModel):
     """Vocabulary size -> id of the public tokenizer's end-of-turn token, by family."""
     shifted_head: ClassVar[bool] = False
     """Whether the head predicts the token behind its position, which `forward` sets right."""
+    reads_slots: ClassVar[bool] = True
+    """Whether `forward` takes `per_slot` and `columns_at`."""
 
     @classmethod
     def from_pretrained(  # type: ignore[override]
@@ -45,6 +61,29 @@ class ZooModel(PreTrainedModel):
                 f"config.json:\n  " + "\n  ".join(problems)
             )
         return (model, info) if wants_info else model
+
+    def head_output(
+        self, x: Tensor, per_slot: PerSlot | None, hidden: tuple[Tensor, ...] | None
+    ) -> SlotOutput:
+        """Logits of what the last norm gave, or what a function makes of them chunk by chunk."""
+        if per_slot is None:
+            return SlotOutput(logits=self.head(x), hidden_states=hidden)  # type: ignore[arg-type]
+        weight: Any = self.get_input_embeddings().weight
+        like = x.new_empty(0, weight.shape[0])
+        made = in_chunks(lambda part: self.head(x[part]), len(x), like, per_slot)
+        return SlotOutput(hidden_states=hidden, per_slot=made)
+
+    def head(self, x: Tensor) -> Tensor:
+        """Logits of normed hidden states, (..., D) in and (..., V) out."""
+        raise NotImplementedError
+
+    @property
+    def kept_per_token(self) -> int:
+        """Bytes that a forward stores for its backward pass, for each token, about."""
+        blocks = [m for m in self.modules() if type(m).__name__ in (self._no_split_modules or ())]
+        linears = [m for block in blocks for m in block.modules() if isinstance(m, nn.Linear)]
+        width = sum(each.in_features + each.out_features for each in linears)
+        return width * (self.dtype or torch.float32).itemsize
 
     @property
     def mask_id(self) -> int:
@@ -99,18 +138,24 @@ def refuse_second_stream(family: str, target_ids: Tensor | None) -> None:
         )
 
 
-def wanted_slots(logits_at: Tensor, input_ids: Tensor) -> Slots:
-    """The slots whose logits are asked for.
+def wanted_slots(
+    logits_at: Tensor | None, columns_at: Tensor | None, input_ids: Tensor, device: torch.device
+) -> Slots | None:
+    """The slots whose logits are asked for, by mask (B, L) or by columns (B, M); None = all.
 
     Raises:
-        ModelError: the choice is not of the shape of `input_ids`.
+        ModelError: the mask is not of the shape of `input_ids`.
     """
+    if columns_at is not None:
+        return Slots.at(columns_at.to(device), input_ids.shape[1])
+    if logits_at is None:
+        return None
     if logits_at.shape != input_ids.shape:
         raise ModelError(
             f"logits_at has shape {tuple(logits_at.shape)}, input_ids {tuple(input_ids.shape)}; "
             f"give one bool per token"
         )
-    return Slots.of(logits_at.bool())
+    return Slots.of(logits_at.to(device).bool())
 
 
 def _differences(info: dict[str, Any]) -> list[str]:

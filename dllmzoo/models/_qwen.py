@@ -53,6 +53,10 @@ class QwenModel(ZooModel):
     model: Any
     lm_head: nn.Module
 
+    def head(self, x: Tensor) -> Tensor:
+        """Logits of normed hidden states."""
+        return self.lm_head(x)
+
     def _init_weights(self, module: nn.Module) -> None:
         """Fresh weights: normal with the config's `initializer_range`; norms 1, biases 0."""
         if isinstance(module, nn.Linear | nn.Embedding):

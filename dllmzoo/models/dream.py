@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import MaskedLMOutput
 
 from dllmzoo.errors import ModelError
 from dllmzoo.models._dream_config import DreamConfig
@@ -22,11 +21,13 @@ from dllmzoo.models._layers import (
     rotate,
 )
 from dllmzoo.models._pretrained import (
+    SlotOutput,
     attend_of,
     refuse_second_stream,
     wanted_slots,
 )
 from dllmzoo.models._qwen import GatedMlp, QwenModel
+from dllmzoo.reading import PerSlot
 from dllmzoo.zoo import MODELS
 
 END_OF_TURN = {152064: 151645}
@@ -155,8 +156,10 @@ class DreamModel(QwenModel):
         target_ids: Tensor | None = None,
         context: str = "block_causal",
         logits_at: Tensor | None = None,
+        columns_at: Tensor | None = None,
+        per_slot: PerSlot | None = None,
         output_hidden_states: bool = False,
-    ) -> MaskedLMOutput:
+    ) -> SlotOutput:
         """Logits of every position, or of some.
 
         Args:
@@ -166,6 +169,9 @@ class DreamModel(QwenModel):
             context: read by families with two streams.
             logits_at: bool (B, L); only what predicts these slots goes through the last MLP and
                 the head.
+            columns_at: int64 (B, M), the same slots by column, ascending, as many in every row.
+            per_slot: applied to the logits of runs of wanted slots instead of returning them, see
+                `dllmzoo.reading`; needs wanted slots.
             output_hidden_states: also return the embedding, the output of every layer but the
                 last, and the final norm's output, each (B, L, D) and where the network computed
                 it; the last one (S, D) with `logits_at`, in the order of the logits.
@@ -181,7 +187,7 @@ class DreamModel(QwenModel):
         angles = rotary_angles(position_BL, self.config.head_dim, self.config.rope_theta)
         mask = None if attend_BL is None else key_mask(attend_BL)
         source_BL = column_before(input_ids, attend_BL) if self.shifted_head else None
-        slots = None if logits_at is None else wanted_slots(logits_at.to(x.device), input_ids)
+        slots = wanted_slots(logits_at, columns_at, input_ids, x.device)
         if slots is not None and source_BL is not None:
             slots = slots.moved(source_BL)
         slot_angles = None if slots is None else slots.angles(angles)
@@ -195,9 +201,7 @@ class DreamModel(QwenModel):
         hidden.append(x)
         if slots is None and source_BL is not None:
             x = torch.take_along_dim(x, source_BL.unsqueeze(2), dim=1)
-        return MaskedLMOutput(
-            logits=self.lm_head(x), hidden_states=tuple(hidden) if output_hidden_states else None
-        )
+        return self.head_output(x, per_slot, tuple(hidden) if output_hidden_states else None)
 
     def _check_length(self, input_ids: Tensor, attend_BL: Tensor | None) -> None:
         limit, length = self.config.max_position_embeddings, input_ids.shape[1]

@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import MaskedLMOutput
 
 from dllmzoo.errors import ModelError
 from dllmzoo.models._layers import (
@@ -21,11 +20,13 @@ from dllmzoo.models._layers import (
 )
 from dllmzoo.models._llada_config import LLaDAConfig
 from dllmzoo.models._pretrained import (
+    SlotOutput,
     ZooModel,
     attend_of,
     refuse_second_stream,
     wanted_slots,
 )
+from dllmzoo.reading import PerSlot
 from dllmzoo.zoo import MODELS
 
 END_OF_TURN = {126464: 126348}
@@ -195,8 +196,10 @@ class LLaDAModelLM(ZooModel):
         target_ids: Tensor | None = None,
         context: str = "block_causal",
         logits_at: Tensor | None = None,
+        columns_at: Tensor | None = None,
+        per_slot: PerSlot | None = None,
         output_hidden_states: bool = False,
-    ) -> MaskedLMOutput:
+    ) -> SlotOutput:
         """Logits of every position, or of some.
 
         Args:
@@ -205,6 +208,9 @@ class LLaDAModelLM(ZooModel):
             target_ids: refused: one stream only.
             context: read by families with two streams.
             logits_at: bool (B, L); only these slots go through the last MLP and the head.
+            columns_at: int64 (B, M), the same slots by column, ascending, as many in every row.
+            per_slot: applied to the logits of runs of wanted slots instead of returning them, see
+                `dllmzoo.reading`; needs wanted slots.
             output_hidden_states: also return the embedding, the output of every block but the
                 last, and the final norm's output, each (B, L, D) (the last one (S, D) with
                 `logits_at`).
@@ -221,7 +227,7 @@ class LLaDAModelLM(ZooModel):
             positions(input_ids, attend_BL), self.config.head_width, self.config.rope_theta
         )
         mask = None if attend_BL is None else key_mask(attend_BL)
-        slots = None if logits_at is None else wanted_slots(logits_at.to(x.device), input_ids)
+        slots = wanted_slots(logits_at, columns_at, input_ids, x.device)
         slot_angles = None if slots is None else slots.angles(angles)
         *early, last = layers["blocks"].children()
         hidden = [x] if output_hidden_states else []
@@ -230,11 +236,13 @@ class LLaDAModelLM(ZooModel):
             if output_hidden_states:
                 hidden.append(x)
         x = layers["ln_f"](last(x, angles, mask, slots, slot_angles))
-        tied = self.config.weight_tying
-        logits = F.linear(x, self.get_input_embeddings().weight) if tied else layers["ff_out"](x)
-        return MaskedLMOutput(
-            logits=logits, hidden_states=(*hidden, x) if output_hidden_states else None
-        )
+        return self.head_output(x, per_slot, (*hidden, x) if output_hidden_states else None)
+
+    def head(self, x: Tensor) -> Tensor:
+        """Logits of normed hidden states."""
+        if self.config.weight_tying:
+            return F.linear(x, self.get_input_embeddings().weight)
+        return self.model.transformer["ff_out"](x)  # type: ignore[operator]
 
     def _check_length(self, input_ids: Tensor, attend_BL: Tensor | None) -> None:
         limit, length = self.config.max_sequence_length, input_ids.shape[1]

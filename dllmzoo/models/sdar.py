@@ -7,17 +7,17 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import MaskedLMOutput
 
 from dllmzoo.errors import ModelError
 from dllmzoo.models._block_cache import BlockCache
 from dllmzoo.models._layers import RMSNorm, Slots, positions, rotary_angles, rotate
-from dllmzoo.models._pretrained import attend_of, wanted_slots
+from dllmzoo.models._pretrained import SlotOutput, attend_of
 from dllmzoo.models._qwen import GatedMlp, QwenModel
 from dllmzoo.models._sdar_config import SdarConfig
 from dllmzoo.models._staircase import Context, Tokens, token_positions
 from dllmzoo.models._streams import Streams, two_streams
 from dllmzoo.models._tiles import Part, attend
+from dllmzoo.reading import PerSlot
 from dllmzoo.zoo import MODELS
 
 IMPLEMENTATIONS = ("sdpa", "flex_attention")
@@ -168,13 +168,15 @@ class SDARForCausalLM(QwenModel):
         target_ids: Tensor | None = None,
         context: Context = "block_causal",
         logits_at: Tensor | None = None,
+        columns_at: Tensor | None = None,
+        per_slot: PerSlot | None = None,
         origin: Tensor | int = 0,
         document_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         cache: BlockCache | None = None,
         store: bool = False,
         output_hidden_states: bool = False,
-    ) -> MaskedLMOutput:
+    ) -> SlotOutput:
         """Logits of every position, or of some; with two streams, of the noised one.
 
         Args:
@@ -184,6 +186,9 @@ class SDARForCausalLM(QwenModel):
             context: attention inside the clean stream.
             logits_at: bool (B, L); only these slots go through the last MLP and the head, and
                 only blocks that hold one go through the network in the noised stream.
+            columns_at: int64 (B, M), the same slots by column, ascending, as many in every row.
+            per_slot: applied to the logits of runs of wanted slots instead of returning them, see
+                `dllmzoo.reading`; needs wanted slots.
             origin: position at which a block starts, (B, 1) or a number; 0 = the first real token.
             document_ids: int64 (B, L), documents packed in a row; positions restart with each.
             position_ids: int64 (B, L); None = real tokens before each slot.
@@ -195,19 +200,21 @@ class SDARForCausalLM(QwenModel):
         Returns:
             `.logits`: (B, L, V), or (S, V) row by row; position i predicts token i.
         """
+        if columns_at is not None:
+            logits_at = torch.zeros_like(input_ids, dtype=torch.bool).scatter(1, columns_at, True)
         streams = self._streams(
             input_ids, attend_of(attention_mask, input_ids), target_ids, context, logits_at,
             origin, document_ids, position_ids, cache,
         )  # fmt: skip
-        out = self.read(streams, cache, output_hidden_states=output_hidden_states)
+        out = self.read(streams, cache, per_slot, output_hidden_states=output_hidden_states)
         if cache is not None and store:
             cache.keep()
         return out
 
     def read(
-        self, streams: Streams, cache: BlockCache | None = None, *,
-        output_hidden_states: bool = False,
-    ) -> MaskedLMOutput:  # fmt: skip
+        self, streams: Streams, cache: BlockCache | None = None, per_slot: PerSlot | None = None,
+        *, output_hidden_states: bool = False,
+    ) -> SlotOutput:  # fmt: skip
         """What `forward` returns, from streams whose masks may be any."""
         x = self.model.embed_tokens(streams.ids)
         angles = rotary_angles(
@@ -223,12 +230,10 @@ class SDARForCausalLM(QwenModel):
         if streams.wanted is None:
             x = last(x, angles, parts, cache)[:, streams.first :]
         else:
-            slots = wanted_slots(streams.wanted, streams.ids)
+            slots = Slots.of(streams.wanted)
             x = last(x, angles, streams.parts_of(slots), cache, slots, slots.angles(angles))
         x = self.model.norm(x)
-        return MaskedLMOutput(
-            logits=self.lm_head(x), hidden_states=(*hidden, x) if output_hidden_states else None
-        )
+        return self.head_output(x, per_slot, (*hidden, x) if output_hidden_states else None)
 
     def _streams(
         self, input_ids: Tensor, attend_BL: Tensor | None, target_ids: Tensor | None,

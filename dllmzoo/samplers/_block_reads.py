@@ -47,7 +47,7 @@ class WholeRows:
 
     def logits(self, rows: Tensor, block: int, at_RN: Tensor) -> Tensor:
         """From one forward of the rows."""
-        logits_SV = self.canvas.logits(self.policy, rows, at_RN, guided=False)
+        (logits_SV,) = self.canvas.read(self.policy, rows, at_RN, lambda logits_SV, _: (logits_SV,))
         L = self.canvas.tokens_BL.shape[1]
         self.canvas.reads.append((len(rows), L, L, len(logits_SV)))
         return logits_SV

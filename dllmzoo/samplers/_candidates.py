@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import torch
@@ -18,8 +18,11 @@ EndRule = Literal["none", "logits_inf", "confidence_inf"]
 ConfidenceRule = Literal["temperature_one", "before_filters", "after_filters"]
 """Which probability of its token is the confidence of a candidate."""
 
-ELEMENTS = 2**25
-"""Float32 numbers of one chunk of logits: 128 MiB, whatever the vocabulary."""
+ELEMENTS = {"cpu": 2**19}
+"""Float32 numbers of one chunk of logits, by device: on a CPU what its caches hold."""
+
+ELEMENTS_ELSEWHERE = 2**25
+"""128 MiB, whatever the vocabulary."""
 
 HELD_BACK = -1e30
 """Certainty below every other, and above that of a slot without a candidate."""
@@ -34,7 +37,6 @@ class Law:
 
     Args:
         temperature: >= 0; 0 takes the most likely token, the lowest id among equals.
-        cfg_scale: w >= 0 of `uncond + (w + 1) * (cond - uncond)`.
         end_rule: `logits_inf` forbids the end-of-text token in everything; `confidence_inf` draws
             as usual, then leaves every stop token out of the probabilities that order slots.
         mask_id: never drawn.
@@ -49,7 +51,6 @@ class Law:
     """
 
     temperature: float
-    cfg_scale: float
     end_rule: EndRule
     mask_id: int
     stop_ids: tuple[int, ...]
@@ -80,32 +81,32 @@ class Candidates:
 
     def part(self, keep_S: Tensor) -> Candidates:
         """The candidates of the slots where `keep_S` (bool)."""
-        return Candidates(
-            self.token_S[keep_S], self.logprob_S[keep_S], self.entropy_S[keep_S],
-            self.confidence_S[keep_S], self.certainty_S[keep_S],
-        )  # fmt: skip
+        return Candidates(*(value_S[keep_S] for value_S in self))
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """Field after field."""
+        return (getattr(self, each.name) for each in fields(self))
 
 
-def draw(logits: Tensor, law: Law, certainty: Certainty, noise: Noise, at: Slots) -> Candidates:
+def draw(logits_SV: Tensor, law: Law, certainty: Certainty, noise: Noise, at: Slots) -> Candidates:
     """A candidate for each slot, in chunks that bound the memory of float32 vocabularies.
 
     Args:
-        logits: (S, V); with guidance (2S, V), the conditional half first.
+        logits_SV: of any precision.
         law: how to draw.
         certainty: what to order slots by.
         noise: the random numbers.
         at: the S slots.
     """
-    S, V = len(at.row_S), logits.shape[1]
-    size = max(1, ELEMENTS // V)
+    S, V = logits_SV.shape
+    size = max(1, ELEMENTS.get(logits_SV.device.type, ELEMENTS_ELSEWHERE) // V)
     chunks = []
-    for start in range(0, S, size):
+    for start in range(0, S, size) or (0,):
         stop = min(start + size, S)
-        logits_SV = logits[start:stop].float()
-        if law.cfg_scale > 0:
-            blind_SV = logits[S + start : S + stop].float()
-            logits_SV = blind_SV + (law.cfg_scale + 1) * (logits_SV - blind_SV)
-        chunks.append(_draw(logits_SV, law, certainty, noise, at.part(start, stop)))
+        part_SV = logits_SV[start:stop].float()
+        chunks.append(_draw(part_SV, law, certainty, noise, at.part(start, stop)))
+    if len(chunks) == 1:
+        return Candidates(*chunks[0])
     return Candidates(*(torch.cat(column) for column in zip(*chunks, strict=True)))
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dllmzoo.protocols import Policy
+from dllmzoo.reading import PerSlot, in_chunks, read_slots, reads_slots
 from dllmzoo.records import Prompts, Rollout
 from dllmzoo.samplers._candidates import Candidates
 from dllmzoo.shapes import dims
@@ -37,6 +38,7 @@ class Canvas:
         draft_BTN: the answer before each step, masked slots filled with proposals; None = not
             stored.
         hidden_BTN: what was masked before each step; with `draft_BTN`.
+        full: no row is padded.
         forwards: model rows run so far.
         reads: (rows, queries, keys, logits) of each forward, where some are not of whole rows.
     """
@@ -55,6 +57,7 @@ class Canvas:
     commits_BT: Tensor | None = None
     draft_BTN: Tensor | None = None
     hidden_BTN: Tensor | None = None
+    full: bool = False
     forwards: int = 0
     reads: list[tuple[int, int, int, int]] = field(default_factory=list)
 
@@ -91,6 +94,7 @@ class Canvas:
             block_entropy_BT=torch.zeros(sizes["B"], T, device=device),
             running_B=hidden_BN.any(1),
             mask_id=mask_id,
+            full=bool(prompts.attend_BL.all()),
         )
 
     def store_drafts(self) -> None:
@@ -110,22 +114,51 @@ class Canvas:
         """Columns before the answer, padding included."""
         return self.tokens_BL.shape[1] - self.hidden_BN.shape[1]
 
-    def logits(self, policy: Policy, rows: Tensor, at_BN: Tensor, *, guided: bool) -> Tensor:
-        """One forward of the given rows; logits of the S marked answer slots only.
+    def read(
+        self, policy: Policy, rows: Tensor, at: Tensor, per_slot: PerSlot, *, cfg_scale: float = 0.0
+    ) -> tuple[Tensor, ...]:
+        """One forward of the given rows; what a function makes of the logits of some answer slots.
 
-        Returns:
-            (S, V); guided (2S, V): the same slots again where every prompt token is masked.
+        Args:
+            policy: aligned logits.
+            rows: R rows.
+            at: bool (R, N), S slots; or int64 (R, M), M slots of each row in ascending order.
+            per_slot: of logits (S', V) and which of all S they are; see `dllmzoo.reading`.
+            cfg_scale: w > 0 doubles the rows: logits are `uncond + (w + 1) * (cond - uncond)`,
+                float32, where the unconditional input has every prompt token masked.
         """
-        tokens_BL, attend_BL = self.tokens_BL[rows], self.attend_BL[rows]
-        at_BL = torch.nn.functional.pad(at_BN, (self.prompt_length, 0))
-        if guided:
-            prompt_BL = attend_BL.clone()
-            prompt_BL[:, self.prompt_length :] = False
-            tokens_BL = torch.cat([tokens_BL, tokens_BL.masked_fill(prompt_BL, self.mask_id)])
-            attend_BL, at_BL = attend_BL.repeat(2, 1), at_BL.repeat(2, 1)
-        self.forwards += len(tokens_BL)
-        logits = policy(tokens_BL, attend_BL, logits_at=at_BL).logits
-        return logits.to(tokens_BL.device)  # the head of a spread-out model may sit elsewhere
+        tokens_RL = self.tokens_BL[rows]
+        attend_RL = None if self.full and reads_slots(policy) else self.attend_BL[rows]
+        slots = self._slots(at, policy)
+        home = tokens_RL.device  # the head of a spread-out model may sit elsewhere
+        self.forwards += len(tokens_RL) * (2 if cfg_scale > 0 else 1)
+        if cfg_scale == 0:
+            return read_slots(
+                policy, lambda logits_SV, part: per_slot(logits_SV.to(home), part),
+                tokens_RL, attend_RL, **slots,
+            )  # fmt: skip
+        prompt_RL = self.attend_BL[rows]
+        prompt_RL[:, self.prompt_length :] = False
+        both_RL = torch.cat([tokens_RL, tokens_RL.masked_fill(prompt_RL, self.mask_id)])
+        attend_RL = None if attend_RL is None else attend_RL.repeat(2, 1)
+        twice = {name: value.repeat(2, 1) for name, value in slots.items()}
+        logits = policy(both_RL, attend_RL, **twice).logits  # type: ignore[arg-type]
+        seeing_SV, blind_SV = logits.to(home).chunk(2)
+
+        def guided(part: slice) -> Tensor:
+            blind = blind_SV[part].float()
+            return blind + (cfg_scale + 1) * (seeing_SV[part].float() - blind)
+
+        return in_chunks(guided, len(seeing_SV), seeing_SV, per_slot)
+
+    def _slots(self, at: Tensor, policy: Policy) -> dict[str, Tensor]:
+        """Answer slots as an option of the policy's forward."""
+        if at.dtype == torch.bool:
+            return {"logits_at": self._behind_prompt(at)}
+        if reads_slots(policy):
+            return {"columns_at": at + self.prompt_length}
+        at_RN = torch.zeros_like(self.hidden_BN[: len(at)]).scatter(1, at, True)
+        return {"logits_at": self._behind_prompt(at_RN)}
 
     def due(self, rows: Tensor, step: int, count: int | None) -> tuple[Tensor, int | Tensor | None]:
         """The rows that commit something at a step, and how much: for all alike, or for each."""

@@ -102,7 +102,7 @@ def inverse_cdf(prob_SV: Tensor, uniform_S: Tensor) -> Tensor:
         prob_SV: >= 0; need not add up to 1 exactly.
         uniform_S: in [0, 1).
     """
-    count_SV = (prob_SV.double() * 2.0**52).long().cumsum(-1)
+    count_SV = (prob_SV * 2.0**52).long().cumsum(-1)  # exact: a power of two
     target_S1 = (uniform_S.double().unsqueeze(1) * count_SV[:, -1:]).long()
     token_S = torch.searchsorted(count_SV, target_S1, right=True).squeeze(1)
     return token_S.clamp(max=prob_SV.shape[1] - 1)  # NaN probabilities stay inside the vocabulary

@@ -19,6 +19,9 @@ from dllmzoo.samplers._canvas import Canvas, spread_out
 from dllmzoo.samplers._noise import KeyedNoise, Noise, Slots
 from dllmzoo.samplers._parameters import with_inherited
 
+StepPlan = Sequence[tuple[int | None, int | None]]
+"""(block, tokens to commit) of every step."""
+
 
 @dataclass(frozen=True)
 class Walk:
@@ -154,7 +157,7 @@ class SemiAutoregressive:
     def _law(self, policy: Policy) -> Law:
         """How candidates are drawn."""
         mask_id, stop_ids = policy.mask_id, policy.stop_ids
-        return Law(self.temperature, self.cfg_scale, self.end_rule, mask_id, stop_ids)
+        return Law(self.temperature, self.end_rule, mask_id, stop_ids)
 
     def _fill(self, walk: Walk, prompts: Prompts) -> None:
         """Take every row through all steps."""
@@ -171,24 +174,45 @@ class SemiAutoregressive:
             if len(due) == 0:
                 continue
             at_BN = self._active(canvas.hidden_BN[due], block)
-            found = self._candidates(walk, due, step, at_BN)
+            number = self._number(canvas, plan, step)
+            found = self._candidates(walk, due, step, at_BN, number)
             chosen_BN = self._chosen(found, at_BN, count)
             canvas.commit(due, step, at_BN, chosen_BN, found)
             self._revise(canvas, due, step)
-            if self.threshold is not None or self.stop_at_end:
+            inside = number is not None and number != count  # the block goes on in every row
+            if self.threshold is not None or (self.stop_at_end and not inside):
                 hidden_BN = canvas.hidden_BN[due]
                 open_BN = at_BN & hidden_BN if block is None else self._active(hidden_BN, block)
                 rows = self._unfinished(canvas, due, open_BN, walk.policy.stop_ids)
 
-    def _candidates(self, walk: Walk, rows: Tensor, step: int, at_BN: Tensor) -> Candidates:
+    def _number(self, canvas: Canvas, plan: StepPlan, step: int) -> int | None:
+        """Masked slots of the active block before a step, where all rows have as many.
+
+        Nothing then waits for the device to find out, and shapes repeat from block to block.
+        """
+        if self.threshold is not None or canvas.commits_BT is not None or self.record_drafts:
+            return None
+        return sum(count or 0 for block, count in plan[step:] if block == plan[step][0])
+
+    def _candidates(
+        self, walk: Walk, rows: Tensor, step: int, at_BN: Tensor, number: int | None
+    ) -> Candidates:
         """One candidate for each of the marked slots; proposals for the others are stored."""
         canvas = walk.canvas
-        wide_BN = canvas.hidden_BN[rows] if self.records_drafts else at_BN
-        which, slot_S = wide_BN.nonzero(as_tuple=True)
-        at = Slots(step, rows[which], slot_S)
-        logits = canvas.logits(walk.policy, rows, wide_BN, guided=self.cfg_scale > 0)
-        found = draw(logits, walk.law, self.certainty, walk.noise, at)
-        found = self.ranked(found, step, walk.policy.stop_ids)
+        at = wide_BN = canvas.hidden_BN[rows] if self.records_drafts else at_BN
+        if number is None:
+            which, slot_S = wide_BN.nonzero(as_tuple=True)
+            slots = Slots(step, rows[which], slot_S)
+        else:
+            at = at_BN.long().argsort(dim=1, descending=True, stable=True)[:, :number]
+            slots = Slots(step, rows.repeat_interleave(number), at.flatten())
+
+        def drawn(logits_SV: Tensor, part: slice) -> tuple[Tensor, ...]:
+            few = slots.part(part.start, part.stop)
+            return tuple(draw(logits_SV, walk.law, self.certainty, walk.noise, few))
+
+        made = canvas.read(walk.policy, rows, at, drawn, cfg_scale=self.cfg_scale)
+        found = self.ranked(Candidates(*made), step, walk.policy.stop_ids)
         if not self.records_drafts:
             return found
         canvas.propose(rows, step, wide_BN, found.token_S)
@@ -201,7 +225,7 @@ class SemiAutoregressive:
     def _block_length(self) -> int:
         return self.answer_length if self.block_length is None else self.block_length
 
-    def _plan(self) -> Sequence[tuple[int | None, int | None]]:
+    def _plan(self) -> StepPlan:
         """(block, commits) of every step; None where a threshold decides, row by row."""
         if self.threshold is not None:
             return [(None, None)] * self.answer_length

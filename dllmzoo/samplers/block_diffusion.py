@@ -223,7 +223,7 @@ class BlockDiffusion:
 
     def _law(self, policy: Policy) -> Law:
         return Law(
-            self.temperature, 0.0, "none", policy.mask_id, tuple(policy.stop_ids),
+            self.temperature, "none", policy.mask_id, tuple(policy.stop_ids),
             top_k=self.top_k, top_p=self.top_p, confidence=self.confidence,
         )  # fmt: skip
 

@@ -120,3 +120,45 @@ def test_half_precision_is_rotated_in_full_precision_and_cast_back():
     exact = rotate(x.float(), angles).bfloat16()
     assert torch.equal(rotate(x, angles), exact)
     assert not torch.equal(rotate(x, angles, full_precision=False), exact)
+
+
+def test_norm_and_gate_have_the_gradients_that_finite_differences_give():
+    generator = torch.Generator().manual_seed(1)
+    x, y = (
+        torch.randn(2, 3, 4, generator=generator, dtype=torch.float64, requires_grad=True)
+        for _ in range(2)
+    )
+    norm = RMSNorm(4, 0.1).double()
+
+    def normed(x, weight):
+        return torch.func.functional_call(norm, {"weight": weight}, (x,))
+
+    weight = torch.linspace(0.5, 2, 4, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(normed, (x, weight))
+    assert torch.autograd.gradgradcheck(normed, (x, weight))
+    assert torch.autograd.gradcheck(gated, (x, y))
+    assert torch.autograd.gradgradcheck(gated, (x, y))
+
+
+def test_a_norm_and_a_gate_keep_nothing_but_what_goes_in():
+    # a block of a network keeps its activations for the backward pass: these two are most of them
+    kept = []
+
+    def pack(tensor):
+        kept.append(tensor.numel())
+        return tensor
+
+    x = torch.randn(5, 8, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        RMSNorm(8, 1e-5)(x)
+        assert sorted(kept) == [8, 40]  # the weight, the input
+        kept.clear()
+        gated(x, x * 1.0)
+    assert kept.count(40) == 2
+
+
+def test_a_frozen_norm_gets_no_gradient():
+    norm = RMSNorm(4, 1e-5).requires_grad_(False)
+    x = torch.randn(3, 4, requires_grad=True)
+    norm(x).sum().backward()
+    assert x.grad is not None and norm.weight.grad is None
