@@ -261,9 +261,17 @@ class _Reading:
 
     def __call__(self, logits_SV: Tensor, part: slice) -> tuple[Tensor, ...]:
         logits_SV = self.chunk.tempered(logits_SV)
-        logprob_S = -F.cross_entropy(logits_SV, self.chunk.target_S[part], reduction="none")
+        target_S = self.chunk.target_S[part]
         if self.filler is not None:
             self.filler.fill(self.chunk, logits_SV, part, self.mask_id)
+            if self.anchor_SV is None:  # most slots of a guess are not scored
+                logprob_S = logits_SV.new_zeros(len(target_S))
+                at_S = self.filler.score_BKL[tuple(each[part] for each in self.chunk.slots)]
+                logprob_S[at_S] = -F.cross_entropy(
+                    logits_SV[at_S], target_S[at_S], reduction="none"
+                )
+                return (logprob_S,)
+        logprob_S = -F.cross_entropy(logits_SV, target_S, reduction="none")
         if self.anchor_SV is None:
             return (logprob_S,)
         anchor_SV = self.anchor_SV[part].log_softmax(-1)
@@ -343,7 +351,7 @@ class _Filler:
         shown_BKL = rollout.tokens_BL.unsqueeze(1) if views.shown_BKL is None else views.shown_BKL
         each_BKL = shown_BKL.expand(B, K, L)
         self.guess_BKL = each_BKL.repeat_interleave(guesses, dim=1)
-        self.hide_BKL = views.hide_BKL
+        self.hide_BKL, self.score_BKL = views.hide_BKL, views.score_BKL
         self.uniform: Any = None  # (B, K, n, L)
         if guesses > 1:
             assert key is not None, "sampled guesses need a key"
@@ -353,12 +361,21 @@ class _Filler:
         row, view, slot = (each[part] for each in chunk.slots)
         hidden_S = self.hide_BKL[row, view, slot]
         row, view, slot = row[hidden_S], view[hidden_S], slot[hidden_S]
-        logits_SV = logits_SV[hidden_S].clone()
-        logits_SV[:, mask_id] = -torch.inf
         if self.count == 1:
-            self.guess_BKL[row, view, slot] = logits_SV.argmax(-1)
+            self.guess_BKL[row, view, slot] = _likeliest(logits_SV, mask_id)[hidden_S]
             return
+        logits_SV = logits_SV[hidden_S]
+        logits_SV[:, mask_id] = -torch.inf
         prob_SV = tempered(logits_SV, self.temperature).softmax(-1)
         for n in range(self.count):
             token_S = inverse_cdf(prob_SV, self.uniform[row, view, n, slot])
             self.guess_BKL[row, view * self.count + n, slot] = token_S
+
+
+def _likeliest(logits_SV: Tensor, mask_id: int) -> Tensor:
+    """token_S of the largest logit, the mask token left out; the logits stay as they are."""
+    token_S = logits_SV.argmax(-1)
+    again_R = (token_S == mask_id).nonzero()[:, 0]
+    masked_RV = logits_SV[again_R]
+    masked_RV[:, mask_id] = -torch.inf
+    return token_S.index_copy(0, again_R, masked_RV.argmax(-1))

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from dllmzoo.protocols import Policy
+from dllmzoo.samplers._alike import alike
 from dllmzoo.samplers._block_grid import BlockGrid
 from dllmzoo.samplers._canvas import Canvas
 
@@ -60,8 +61,9 @@ class CachedBlocks:
     """Every step reads one block of each row, and keys and values of what stands before it.
 
     What is stored comes from a forward on finished tokens: of the whole prompt blocks together,
-    then of each block once no slot of it is masked. A step stores nothing. Where only some rows
-    run, their part of the cache is copied, so the peak is two caches.
+    once for the samples of a prompt, then of each block once no slot of it is masked. A step
+    stores nothing. Where only some rows run, their part of the cache is copied, so the peak is two
+    caches.
     """
 
     def __init__(self, policy: Any, canvas: Canvas, grid: BlockGrid) -> None:
@@ -73,9 +75,16 @@ class CachedBlocks:
         self._part_rows = self.rows
 
     def start(self) -> None:
-        """Store the whole prompt blocks of every row, from one forward."""
-        if bool((self.grid.before_B > 0).any()):
-            self._store(self.grid.prompt(self.rows))
+        """Store the whole prompt blocks of every row, from one forward of each different prompt."""
+        if not bool((self.grid.before_B > 0).any()):
+            return
+        every, canvas = self.rows, self.canvas
+        self.rows, which_B = alike(canvas.tokens_BL, canvas.attend_BL)
+        self._store(self.grid.prompt(self.rows))
+        if len(self.rows) < len(every):
+            self.cache = self.cache.take(which_B)
+        self.rows = self._part_rows = every
+        self._part = self.cache
 
     def logits(self, rows: Tensor, block: int, at_RN: Tensor) -> Tensor:
         """From one forward of the block."""

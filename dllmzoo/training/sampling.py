@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,17 +12,24 @@ from torch import Tensor
 from dllmzoo import protocols
 from dllmzoo.models._sharded import in_step
 from dllmzoo.records import Key, Prompts, Rollout, join, take
+from dllmzoo.training.lengths import narrowed, widened
 from dllmzoo.training.method import Budget, Learner, Method
 
 
 def draw(method: Method, budget: Budget, learner: Learner, key: Key) -> Prompts:
-    """This process's share of the round's prompts, with given answers: whole groups, in order."""
+    """This process's share of the round's prompts, with given answers: whole groups.
+
+    Where they take several calls of the sampler, prompts of like length come together.
+    """
     accelerator, codec = learner.accelerator, learner.codec
     examples = method.task.draw(budget.prompts, key)
-    mine = list(range(budget.prompts))
-    if accelerator.num_processes > 1:
+    mine, world = list(range(budget.prompts)), accelerator.num_processes
+    several = budget.prompts * budget.group_size > budget.rollout_batch * world
+    if world > 1 or several:
         work = [len(codec.prompt_ids(method.task.prompt(example))) for example in examples]
-        mine = share_out(work, accelerator.num_processes)[accelerator.process_index]
+        mine = share_out(work, world)[accelerator.process_index]
+        if several:
+            mine.sort(key=lambda item: -work[item])  # the longest first: it needs the most memory
     length = method.sampler.answer_length  # type: ignore[attr-defined]
     prompts = codec.prompts(
         method.task, [examples[i] for i in mine], budget.group_size, answer_length=length
@@ -60,12 +67,21 @@ def share_out(work: Sequence[float], parts: int) -> list[list[int]]:
 
 
 def sample(
-    sampler: protocols.Sampler, policy: protocols.Policy, prompts: Prompts, key: Key, batch: int
-) -> Rollout:
-    """Roll out `batch` rows at a time; a row's answer does not depend on the batch."""
-    rows = torch.arange(len(prompts.tokens_BL))
+    sampler: protocols.Sampler, policy: protocols.Policy, prompts: Prompts, key: Key, batch: int,
+    each: Callable[[Rollout], object] | None = None,
+) -> Rollout:  # fmt: skip
+    """Roll out `batch` rows at a time; a row's answer does not depend on the batch.
+
+    `each` is shown every batch before the next one is sampled.
+    """
+    made = []
     with in_step(policy) as network:
-        return join([sampler(network, take(prompts, part), key) for part in rows.split(batch)])
+        for part in torch.arange(len(prompts.tokens_BL)).split(batch):
+            rows = take(prompts, part)
+            made.append(widened(sampler(network, narrowed(rows), key), rows))
+            if each is not None:
+                each(made[-1])
+    return join(made)
 
 
 def together(sampler: protocols.Sampler) -> Any:

@@ -1,0 +1,25 @@
+"""Networks whose blocks are compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dllmzoo.models._sharded import blocks
+
+
+def compile_blocks(network: Any, backend: str = "inductor") -> Any:
+    """Compile each transformer block in place; the blocks share what is compiled.
+
+    What follows the blocks, choice of slots and head, differs in shape from step to step and stays
+    as it is. Names of weights do not change.
+
+    Args:
+        network: one of ours, or a `PeftModel` around one.
+        backend: of `torch.compile`.
+
+    Returns:
+        The network itself.
+    """
+    for block in blocks(network):
+        block.compile(backend=backend)
+    return network
