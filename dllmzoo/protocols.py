@@ -59,7 +59,11 @@ class Model(Policy, Protocol):
     Class variables: `family` (the registered name), `lora_targets` (preset name -> pattern of
     module names), `config_class`. Where it applies, for models whose attention has blocks:
     `block_size` is a number; `new_cache(capacity)` gives an empty cache of keys and values, that a
-    forward takes as `cache=`, with `position_ids=`, and fills where `store=True`.
+    forward takes as `cache=`, with `position_ids=`, and fills where `store=True`. For models
+    without blocks: `new_canvas_cache(rows)` gives an empty store, that a forward takes as
+    `canvas_cache=` and reads where `columns=` (a slice) says which columns run. `reads_slots`: a
+    forward takes `per_slot=` and `columns_at=`, see `dllmzoo.reading`. `kept_per_token`: bytes that
+    it stores for its backward pass.
     """
 
     lora_targets: ClassVar[Mapping[str, str]]
@@ -92,9 +96,12 @@ class Sampler(Protocol):
     `Prompts.answer_BN` must hold: `answers`, stored ones, or `blanks`, text to be filled in;
     `remasks`, committed slots may be masked again; `greedy_varies`, samples of a prompt differ at
     temperature 0 too; `needs_blocks`, the policy must have a `block_size`;
-    `steps_field`, the field that `evaluate.steps` sets if it is not `steps`; and a method
+    `steps_field`, the field that `evaluate.steps` sets if it is not `steps`; `refills`, a call
+    takes `width=`, rows of one forward, where a finished row makes room for another; and a method
     `planned_reads(prompt_length, block_size)`, (rows, queries, keys, logits) of the forwards that
-    one sample costs at most, where these are not all of whole rows.
+    one sample costs at most, where these are not all of whole rows (empty = they are);
+    `needs_canvas_cache`, the policy must have a `new_canvas_cache`; `approximate`, tokens are drawn
+    from another law than the policy's.
     """
 
     records_steps: ClassVar[bool]
@@ -259,7 +266,9 @@ class Task(Protocol):
     `primary` names the metric that decides what is best. `rewards` maps component to weight.
     Building a task reads nothing; data are opened at the first example.
 
-    Where it applies: `gives`, what the task hands to samplers that do not start from nothing, and
+    Where it applies: `overlaps` True, `reward` and `metrics` may be called in another thread than
+    the main one, one call at a time, with a part of the round's texts: they are judged while others
+    are sampled; `gives`, what the task hands to samplers that do not start from nothing, and
     `given(example, key, sample) -> str`, the stored answer of a row, or
     `given_blanks(example, key, sample) -> str`, text in which blanks are spelled as mask tokens.
     """

@@ -298,7 +298,7 @@ def _chunks(
     row_R, view_R = at_BKL.any(2).nonzero(as_tuple=True)
     if len(row_R) == 0:
         return
-    padding_R = rollout.attend_BL.long().argmax(1)[row_R]
+    padding_R = rollout.attend_BL.bool().long().argmax(1)[row_R]  # packed rows hold numbers
     if len(row_R) > micro_batch:
         order_R = padding_R.argsort(stable=True)
         row_R, view_R, padding_R = row_R[order_R], view_R[order_R], padding_R[order_R]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dllmzoo.checks._blocks import check_blocks
+from dllmzoo.checks._cache import check_cache
 from dllmzoo.checks._found import Found
 from dllmzoo.checks._model import check_model
 from dllmzoo.checks._parts import check_counts, check_evaluation, check_parts
@@ -35,6 +36,7 @@ def check(recipe: Recipe, known: Sequence[Problem] = ()) -> list[Problem]:
     check_evaluation(recipe, found)
     network = check_model(recipe, found)
     check_blocks(recipe, found, network)
+    check_cache(recipe, found)
     if recipe.stage == "sft":
         check_sft(recipe, found, network)
     check_task(recipe, found, network)

@@ -18,7 +18,7 @@ from dllmzoo.errors import DllmzooError
 
 COMMANDS = (
     "train", "plan", "evaluate", "generate", "report", "watch", "export", "sweep", "lab",
-    "listing", "show", "check", "new", "pull", "env",
+    "listing", "show", "check", "new", "pull", "bench", "env",
 )  # fmt: skip
 """Modules that hold the commands, in the order of the help."""
 
@@ -35,7 +35,8 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx, args):  # type: ignore[no-untyped-def]
         """Refuse an unknown command in our words."""
         name = args[0]
-        if not name.startswith("-") and self.get_command(ctx, name) is None:
+        unknown = not name.startswith("-") and self.get_command(ctx, name) is None
+        if unknown and not ctx.resilient_parsing:  # a shell that completes wants no message
             known = ", ".join(self.commands)
             ctx.fail(
                 f"there is no command {name!r}.{guess(name, self.commands)} There are: {known}."

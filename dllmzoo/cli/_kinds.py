@@ -116,9 +116,9 @@ def entry(kind: str, name: str) -> Entry:
     for folder in CARDS[kind]:
         if name in catalogue.names(folder):
             return Entry(name, catalogue.path(folder, name), catalogue.card(folder, name))
-    known = summaries(kind)
+    close = guess(name, summaries(kind))
     raise UnknownNameError(
-        f"no {kind} card named {name!r}.{guess(name, known)} There are: {', '.join(known)}."
+        f"no {kind} card named {name!r}.{close} All are listed by: dllmzoo list {plural(kind)}"
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from dllmzoo.cli import _output as out
+from dllmzoo.cli._sparkline import sparkline
 
 Row = Mapping[str, Any]
 
@@ -131,12 +131,14 @@ class Plain:
     Args:
         every: rounds between lines; an evaluation and a long silence bring one too.
         primary: name of the task's main metric.
+        say: takes a line.
     """
 
-    def __init__(self, every: int, primary: str) -> None:
+    def __init__(self, every: int, primary: str, say: Callable[[str], None] = out.say) -> None:
         """Nothing said yet."""
         self.every = every
         self.primary = primary
+        self.say = say
         self.said = time.monotonic()
 
     def __enter__(self) -> Plain:
@@ -156,24 +158,8 @@ class Plain:
             words = [f"{label} {value}" for label, value in facts(row, self.primary)]
             if round:
                 words += [speed(pace), f"{clock(pace.seconds_left)} left"]
-            out.say("  ".join([f"round {round}/{pace.rounds}", *filter(None, words)]))
+            self.say("  ".join([f"round {round}/{pace.rounds}", *filter(None, words)]))
             out.flush()
-
-
-class Lines:
-    """One JSON object a round, for programs."""
-
-    def __enter__(self) -> Lines:
-        """Nothing to prepare."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Nothing to tidy up."""
-
-    def show(self, row: Row, pace: Pace) -> None:
-        """Print the row."""
-        out.say(json.dumps(row))
-        out.flush()
 
 
 class Silent:
@@ -191,7 +177,9 @@ class Silent:
 
 
 class Live:
-    """A bar with the time left and a line of numbers under it; evaluations stay above it.
+    """A bar with the time left, a line of numbers and the curve of the reward so far under it.
+
+    Evaluations stay above it.
 
     Args:
         rounds: of the run.
@@ -206,6 +194,7 @@ class Live:
         from rich.text import Text
 
         self.primary = primary
+        self.rewards: list[float | None] = []
         self.numbers = Text()
         self.progress = Progress(
             TextColumn("round"), MofNCompleteColumn(), BarColumn(),
@@ -231,6 +220,9 @@ class Live:
             self.bar, completed=int(row["round"]), speed=speed(pace), left=clock(pace.seconds_left)
         )
         words = [f"{label} {value}" for label, value in facts(row, self.primary)]
-        self.numbers.plain = "  ".join(words)
+        if row.get("reward") is not None:
+            self.rewards.append(row["reward"])
+        curve = [sparkline(self.rewards)] if len(self.rewards) > 1 else []
+        self.numbers.plain = "\n".join(["  ".join(words), *curve])
         if row.get(f"eval/{self.primary}") is not None:
             out.say("  ".join([f"round {row['round']}/{pace.rounds}", *words]))

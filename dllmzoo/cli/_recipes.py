@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
+from dllmzoo.cli import _complete as complete
 from dllmzoo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,7 +17,11 @@ if TYPE_CHECKING:
 
 OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
 
-RECIPE_HELP = "A file, or the name of a packaged recipe (`dllmzoo list recipes`)."
+ARGUMENT = typer.Argument(
+    metavar="RECIPE", autocompletion=complete.recipes,
+    help="A file, or the name of a packaged recipe (`dllmzoo list recipes`).",
+)  # fmt: skip
+"""The recipe of a command that takes one."""
 INSTEAD = {
     "model": "name the model as the first word",
     "seed": "use --seed",

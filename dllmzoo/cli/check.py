@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from dllmzoo.cli import _complete as complete
 from dllmzoo.cli import _output as out
 from dllmzoo.cli import _recipes as recipes
 from dllmzoo.cli._app import app
@@ -21,6 +22,7 @@ def check_recipes(
         list[str],
         typer.Argument(
             metavar="RECIPE|KEY=VALUE",
+            autocompletion=complete.recipes,
             help="Files or names of packaged recipes; `key=value` changes all of them.",
         ),
     ],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dllmzoo.cli import _answer_file as files
+from dllmzoo.cli import _complete as complete
 from dllmzoo.cli import _eval_report as reports
 from dllmzoo.cli import _output as out
 from dllmzoo.cli import _policies as policies
@@ -31,6 +32,7 @@ def evaluate_model(
         str,
         typer.Argument(
             metavar="MODEL|RUN",
+            autocompletion=complete.policies,
             help="A run folder, a model folder, an adapter, a card or a hub id.",
         ),
     ],
@@ -38,6 +40,7 @@ def evaluate_model(
         list[str] | None,
         typer.Argument(
             metavar="RECIPE|KEY=VALUE",
+            autocompletion=complete.recipes,
             help="The recipe whose task and sampler are used (default: the run's), and changes.",
             show_default=False,
         ),

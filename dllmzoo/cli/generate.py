@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dllmzoo.cli import _complete as complete
 from dllmzoo.cli import _output as out
 from dllmzoo.cli import _policies as policies
 from dllmzoo.cli import _recipes as recipes
@@ -48,6 +49,7 @@ def generate_answers(
         str,
         typer.Argument(
             metavar="MODEL|RUN",
+            autocompletion=complete.policies,
             help="A run folder, a model folder, an adapter, a card or a hub id.",
         ),
     ],
@@ -63,7 +65,9 @@ def generate_answers(
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="The recipe whose sampler is used. Default: the run's.", show_default=False
+            help="The recipe whose sampler is used. Default: the run's.",
+            show_default=False,
+            autocompletion=complete.recipes,
         ),
     ] = None,
     change: Annotated[

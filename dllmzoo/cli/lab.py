@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dllmzoo.cli import _cards as keep
+from dllmzoo.cli import _complete as complete
 from dllmzoo.cli import _output as out
 from dllmzoo.cli import _recipes as recipes
 from dllmzoo.cli._app import Commands, app
@@ -35,7 +36,10 @@ def estimators(
     ctx: typer.Context,
     model: Annotated[
         str,
-        typer.Option(help="`table`, an enumerable toy; or a trained model: folder, card, hub id."),
+        typer.Option(
+            autocompletion=complete.policies,
+            help="`table`, an enumerable toy; or a trained model: folder, card, hub id.",
+        ),
     ] = "table",
     chosen: Annotated[
         list[str] | None,
@@ -114,13 +118,10 @@ def estimators(
             card, keep.command(ctx), measured, pictures, verdicts=(),
             minutes=result.seconds / 60, notes=(result.title, *result.notes), seeds=(seed,),
         )  # fmt: skip
-    if as_json:
-        out.say_json(plain)
-        return
-    out.say(result.title)
-    show_tables(list(tables.values()))
-    show_sentences(result.notes)
-    out.say(f"\nwrote estimators.json in {output}")
+    show_outcome(
+        plain, tables, result.notes, f"estimators.json in {output}", title=result.title,
+        as_json=as_json,
+    )  # fmt: skip
 
 
 @lab.command("stability")
@@ -166,20 +167,10 @@ def stability(
         show_forecast(forecast(options.runs(), output), as_json=as_json)
         return
     result = study.run(options, narrator(as_json=as_json))
-    tables, verdicts = study.named_tables(result), study.verdicts(result)
-    figures = keep.draw(study, result, output / "stability")
-    if card is not None:
-        keep.cards(
-            card, keep.command(ctx), tables, first_figure(tables, figures), verdicts=verdicts,
-            minutes=result["minutes"], recipes=result["recipes"], seeds=result["seeds"],
-        )  # fmt: skip
-    if as_json:
-        out.say_json(result)
-    else:
-        show_tables(list(tables.values()))
-        show_sentences(verdicts)
-        out.say(f"\nwrote stability.json in {output}")
-    refuse_failures(result["failed"])
+    conclude(
+        ctx, study, result, card=card, picture=output / "stability",
+        wrote=f"stability.json in {output}", as_json=as_json,
+    )  # fmt: skip
 
 
 @lab.command("compare")
@@ -192,6 +183,7 @@ def compare(
         list[str] | None,
         typer.Argument(
             metavar="RECIPE|KEY=VALUE",
+            autocompletion=complete.recipes,
             help="Recipes beside those of --recipes, and changes to all of them.",
             show_default=False,
         ),
@@ -200,6 +192,7 @@ def compare(
         list[str] | None,
         typer.Option(
             "--recipes",
+            autocompletion=complete.recipes,
             help="Files or names of packaged recipes, with commas between them, or a pattern: "
             "`'recipes/*_sudoku.yaml'`; may be repeated.",
             show_default=False,
@@ -264,20 +257,46 @@ def compare(
         show_forecast(forecast(arms, output), as_json=as_json)
         return
     result = study.run(options, narrator(as_json=as_json))
+    conclude(
+        ctx, study, result, card=card, picture=output / "curves",
+        wrote=f"compare.json and curves.json in {output}", as_json=as_json,
+    )  # fmt: skip
+
+
+def conclude(
+    ctx: typer.Context, study: Any, result: Mapping[str, Any], *, card: str | None, picture: Path,
+    wrote: str, as_json: bool,
+) -> None:  # fmt: skip
+    """Draw, keep and show what a laboratory of many runs found.
+
+    Raises:
+        RunError: some runs failed; what did not was shown.
+    """
     tables, verdicts = study.named_tables(result), study.verdicts(result)
-    figures = keep.draw(study, result, output / "curves")
+    figures = keep.draw(study, result, picture)
     if card is not None:
         keep.cards(
             card, keep.command(ctx), tables, first_figure(tables, figures), verdicts=verdicts,
             minutes=result["minutes"], recipes=result["recipes"], seeds=result["seeds"],
         )  # fmt: skip
-    if as_json:
-        out.say_json(result)
-    else:
-        show_tables(list(tables.values()))
-        show_sentences(verdicts)
-        out.say(f"\nwrote compare.json and curves.json in {output}")
+    show_outcome(result, tables, verdicts, wrote, as_json=as_json)
     refuse_failures(result["failed"])
+
+
+def show_outcome(
+    plain: Any, tables: Mapping[str, Any], sentences: Sequence[str], wrote: str, *,
+    as_json: bool, title: str = "",
+) -> None:  # fmt: skip
+    """The result as JSON, or its tables, what they say, and what was written."""
+    if as_json:
+        out.say_json(plain)
+        return
+    if title:
+        out.say(title)
+    show_tables(list(tables.values()))
+    if sentences:
+        out.say("\n" + "\n".join(sentences))
+    out.say(f"\nwrote {wrote}")
 
 
 def first_figure(tables: Mapping[str, Any], figures: Sequence[Path]) -> dict[str, Path]:
@@ -293,12 +312,6 @@ def refuse_failures(failed: Mapping[str, str]) -> None:
     """
     if failed:
         raise RunError("\n".join(f"{name} failed: {why}" for name, why in failed.items()))
-
-
-def show_sentences(sentences: Sequence[str]) -> None:
-    """What the numbers say, after an empty line."""
-    if sentences:
-        out.say("\n" + "\n".join(sentences))
 
 
 def names_of(words: Sequence[str]) -> tuple[str, ...]:

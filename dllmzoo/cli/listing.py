@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from dllmzoo.cli import _complete as complete
 from dllmzoo.cli import _kinds as kinds
 from dllmzoo.cli import _output as out
 from dllmzoo.cli._app import app
@@ -23,13 +24,16 @@ def list_names(
         str | None,
         typer.Argument(
             metavar="KIND",
+            autocompletion=complete.every_kind,
             help=f"One of: {', '.join(kinds.ALL)}; or a pattern over all of them.",
         ),
     ] = None,
     pattern: Annotated[
         str | None,
         typer.Argument(
-            metavar="PATTERN", help="A name with wildcards (`*entropy*`), or a part of a name."
+            metavar="PATTERN",
+            autocompletion=complete.components,
+            help="A name with wildcards (`*entropy*`), or a part of a name.",
         ),
     ] = None,
     plugin: Annotated[list[str] | None, typer.Option(help=PLUGIN_HELP)] = None,

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from dllmzoo.cli import _complete as complete
 from dllmzoo.cli import _kinds as kinds
 from dllmzoo.cli import _output as out
 from dllmzoo.cli._app import app
@@ -25,7 +26,12 @@ NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 @app.command("new")
 def new_component(
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help=f"One of: {', '.join(kinds.COMPONENTS)}.")
+        str,
+        typer.Argument(
+            metavar="KIND",
+            autocompletion=complete.component_kinds,
+            help=f"One of: {', '.join(kinds.COMPONENTS)}.",
+        ),
     ],
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Of the component, in snake_case: `last_steps`.")
@@ -38,6 +44,9 @@ def new_component(
             show_default=False,
         ),
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was written as JSON.")
+    ] = False,
 ) -> None:
     """Write a component that works, and its test, for you to change."""
     kind = kinds.find_component(kind)
@@ -45,10 +54,13 @@ def new_component(
     checkout = find_checkout(Path.cwd() if folder is None else folder, search=folder is None)
     if checkout is None:
         component, test = write_plugin(kind, name, Path("." if folder is None else folder))
-        _say_plugin(kind, name, component, test)
     else:
         component, test = write_built_in(kind, name, checkout)
-        _say_built_in(kind, name, component, test)
+    if as_json:
+        built_in, files = checkout is not None, [component, test]
+        out.say_json({"kind": kind, "name": name, "built_in": built_in, "files": files})
+    else:
+        (_say_plugin if checkout is None else _say_built_in)(kind, name, component, test)
 
 
 def check_name(kind: str, name: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dllmzoo.cli import _complete as complete
 from dllmzoo.cli import _output as out
 from dllmzoo.cli import _recipes as recipes
 from dllmzoo.cli._app import app
@@ -17,14 +18,18 @@ if TYPE_CHECKING:
 
 @app.command("plan")
 def plan_recipe(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help=recipes.RECIPE_HELP)],
+    recipe: Annotated[str, recipes.ARGUMENT],
     overrides: Annotated[
         list[str] | None,
         typer.Argument(metavar="KEY=VALUE", help=recipes.OVERRIDES_HELP, show_default=False),
     ] = None,
     gpus: Annotated[int, typer.Option(min=1, help="How many of them.")] = 1,
     gpu: Annotated[
-        str, typer.Option(help="Their kind: a100, h100, h200, ...; a wrong name lists them all.")
+        str,
+        typer.Option(
+            autocompletion=complete.gpus,
+            help="Their kind: a100, h100, h200, ...; a wrong name lists them all.",
+        ),
     ] = "h100",
     as_json: Annotated[bool, typer.Option("--json", help="The same as one JSON object.")] = False,
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from dllmzoo import hub
+from dllmzoo.cli import _complete as complete
 from dllmzoo.cli import _output as out
 from dllmzoo.cli._app import app
 from dllmzoo.cli._kinds import guess
@@ -27,6 +28,7 @@ def pull_card(
         str,
         typer.Argument(
             metavar="CARD|HUB_ID",
+            autocompletion=complete.pulled,
             help="A card of a model or a data set (`dllmzoo list weights`), or `owner/name`, "
             "`datasets/owner/name`, with `@revision` if you like.",
         ),
@@ -99,7 +101,7 @@ def named(name: str) -> tuple[hub.Kind, str, str | None, str, str | None]:
     known = [*catalogue.names("models"), *catalogue.names("datasets")]
     raise UnknownNameError(
         f"{name!r} is neither a card of a model or a data set nor a hub id (owner/name)."
-        f"{guess(name, known)} There are: {', '.join(known)}."
+        f"{guess(name, known, 3)} All are listed by: dllmzoo list weights, dllmzoo list datasets"
     )
 
 

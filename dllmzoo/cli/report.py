@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dllmzoo.cli import _complete as complete
 from dllmzoo.cli import _output as out
 from dllmzoo.cli._app import app
 from dllmzoo.errors import UsageError
@@ -18,6 +19,7 @@ def report_runs(
         list[str],
         typer.Argument(
             metavar="RUN|RESULT",
+            autocompletion=complete.reported,
             help="Run folders, folders or JSON files of the labs, result cards.",
         ),
     ],
@@ -65,7 +67,10 @@ def report_runs(
         raise UsageError(f"{file} cannot be written: {error.strerror}; use --output") from error
     drawn = [] if figures is None else draw(data, figures)
     if as_json:
-        out.say_json({"file": str(file), "bytes": len(text), "figures": drawn})
+        pictures = [
+            figures / f"{name}.{end}" for name in drawn for end in ("svg", "png") if figures
+        ]
+        out.say_json({"file": file, "bytes": len(text), "figures": pictures})
         return
     out.say(f"wrote {file} ({len(text) / 1e6:.1f} MB)")
     if drawn:
@@ -81,7 +86,7 @@ def sort_sources(words: list[str]) -> tuple[list[Path], list[Path]]:
     from dllmzoo.catalogue import cards
     from dllmzoo.catalogue import path as card_path
     from dllmzoo.cli._lab_results import files
-    from dllmzoo.report.collect import is_run
+    from dllmzoo.report.folders import is_run
 
     runs, results = [], []
     for word in words:
@@ -114,7 +119,7 @@ def draw(data: dict[str, Any], folder: Path) -> list[str]:
 
     drawn = []
     for panel in panels(data):
-        with figure(folder / panel.name, 3.6, 2.6) as page:
+        with figure(folder / panel.name, *panel.size) as page:
             panel.draw(page.subplots(), COLOURS)
         drawn.append(panel.name)
     return drawn

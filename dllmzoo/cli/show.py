@@ -1,4 +1,4 @@
-"""`dllmzoo show`: everything there is to know about one component, recipe or card."""
+"""`dllmzoo show`: everything there is to know about one component, recipe, card or run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dllmzoo.cli import _complete as complete
 from dllmzoo.cli import _kinds as kinds
 from dllmzoo.cli import _output as out
 from dllmzoo.cli._app import app
+from dllmzoo.cli._run_picture import show_run
 from dllmzoo.cli.listing import PLUGIN_HELP, load_plugins
 from dllmzoo.errors import UnknownNameError, UsageError
 from dllmzoo.zoo import ZOO
@@ -27,16 +29,26 @@ _SECTION = re.compile(r"^(?:Args|References|Raises):\n(?:[ \t]+.*\n?|\n)*", re.M
 def show_one(
     kind: Annotated[
         str,
-        typer.Argument(metavar="KIND", help=f"One of: {', '.join(kinds.ALL)}; may be left out."),
+        typer.Argument(
+            metavar="KIND", autocompletion=complete.words,
+            help=f"One of: {', '.join((*kinds.ALL, complete.RUN))}; may be left out.",
+        ),
     ],
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Of the component, recipe or card.")
+        str | None,
+        typer.Argument(
+            metavar="NAME", autocompletion=complete.components,
+            help="Of the component, recipe or card; the folder of a run.",
+        ),
     ] = None,
     plugin: Annotated[list[str] | None, typer.Option(help=PLUGIN_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Show what a component does, its parameters, its paper, its file and who uses it."""
+) -> None:  # fmt: skip
+    """Show a component (parameters, paper, file, users), a recipe, a card, or a run in brief."""
     load_plugins(plugin or ())
+    if (run := run_named(kind, name)) is not None:
+        show_run(run, as_json=as_json)
+        return
     if name is None:
         kind, name = search(kind)
     else:
@@ -45,6 +57,15 @@ def show_one(
         show_component(kind, name, as_json=as_json)
     else:
         show_entry(kind, name, as_json=as_json)
+
+
+def run_named(kind: str, name: str | None) -> Path | None:
+    """The folder that is asked for, by `run DIR` or by a folder that holds a run; else None."""
+    from dllmzoo.report.folders import is_run
+
+    if name is not None:
+        return Path(name) if kind == complete.RUN else None
+    return Path(kind) if is_run(Path(kind)) else None
 
 
 def search(name: str) -> tuple[str, str]:
@@ -61,6 +82,8 @@ def search(name: str) -> tuple[str, str]:
     if holders:
         choices = " or ".join(f"dllmzoo show {kind} {name}" for kind in holders)
         raise UsageError(f"{name!r} is the name of several things; say which: {choices}")
+    if name == complete.RUN:
+        raise UsageError("which run? Give its folder: dllmzoo show run DIR")
     if name in kinds.WORDS:
         kind = kinds.find(name)
         raise UsageError(f"which {kind}? Try: dllmzoo list {kind}")
@@ -96,7 +119,7 @@ def show_component(kind: str, name: str, *, as_json: bool) -> None:
 
 def show_parameters(info: Info) -> None:
     """A table where lines may be long; in a terminal, the meaning under each parameter."""
-    if not out.is_terminal():
+    if not out.is_fitted():
         headers = ("parameter", "type", "range", "default", "meaning")
         rows = [(p.name, p.type, p.range, p.default, p.meaning) for p in info.parameters]
         out.table(headers, rows)

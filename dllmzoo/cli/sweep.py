@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dllmzoo.cli import _complete as complete
 from dllmzoo.cli import _output as out
 from dllmzoo.cli import _recipes as recipes
 from dllmzoo.cli._app import app
@@ -26,6 +27,7 @@ def sweep_recipes(
         list[str],
         typer.Argument(
             metavar="RECIPE|KEY=A,B,C",
+            autocompletion=complete.recipes,
             help="Files or names of packaged recipes, and changes; values between commas are all "
             "run, in every combination. Brackets and quotes keep their commas: "
             "`task.blanks=[5,8],[6,8]`.",

@@ -6,13 +6,14 @@ import logging
 import shlex
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dllmzoo.cli import _complete as complete
 from dllmzoo.cli import _output as out
 from dllmzoo.cli import _progress as progress
 from dllmzoo.cli import _recipes as recipes
@@ -29,7 +30,7 @@ LINES = 20
 @app.command("train")
 def train_recipe(
     ctx: typer.Context,
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help=recipes.RECIPE_HELP)],
+    recipe: Annotated[str, recipes.ARGUMENT],
     overrides: Annotated[
         list[str] | None,
         typer.Argument(metavar="KEY=VALUE", help=recipes.OVERRIDES_HELP, show_default=False),
@@ -38,6 +39,7 @@ def train_recipe(
         str | None,
         typer.Option(
             metavar="auto|RUN",
+            autocompletion=complete.runs,
             help="Go on with the run in the folder that `output` names (auto), or in RUN.",
             show_default=False,
         ),
@@ -60,7 +62,8 @@ def train_recipe(
         bool, typer.Option("--quiet", "-q", help="No progress: only the table at the end.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a round, then one with the result.")
+        bool,
+        typer.Option("--json", help="Print the result as JSON; progress goes to standard error."),
     ] = False,
 ) -> None:
     """Train a model as a recipe says; writes a run folder.
@@ -103,8 +106,9 @@ def run_recipe(
     pace = progress.Pace(recipe.train.rounds, None if limit is None else 60 * limit)
     watcher = watcher_for(recipe, quiet=quiet, as_json=as_json)
     try:
-        for _ in progress.watch(rows, watcher, pace):
-            pass
+        with out.to_stderr() if as_json else nullcontext():  # a tracker may print, too
+            for _ in progress.watch(rows, watcher, pace):
+                pass
     except KeyboardInterrupt:
         last = folder.last_checkpoint()
         kept = "nothing was saved yet" if last is None else f"what is saved is {last}"
@@ -119,13 +123,11 @@ def run_recipe(
 def watcher_for(recipe: Recipe, *, quiet: bool, as_json: bool) -> progress.Watcher:
     """The display that suits the reader."""
     rounds, primary = recipe.train.rounds, recipe.task.primary
-    if not out.is_main_process() or (quiet and not as_json):
+    if quiet or not out.is_main_process():
         return progress.Silent()
-    if as_json:
-        return progress.Lines()
-    if out.is_terminal():
+    if out.is_terminal() and not as_json:
         return progress.Live(rounds, primary)
-    return progress.Plain(max(rounds // LINES, 1), primary)
+    return progress.Plain(max(rounds // LINES, 1), primary, out.warn if as_json else out.say)
 
 
 def show_config(recipe: Recipe, *, as_json: bool) -> None:
@@ -157,8 +159,8 @@ def show_result(
 
     rows = summary(folder)
     if as_json:
-        result = {"folder": str(folder), "seconds": seconds, "rows": [asdict(row) for row in rows]}
-        out.say_json_line({"result": result})
+        found = [asdict(row) for row in rows]
+        out.say_json_line({"folder": folder, "seconds": seconds, "rows": found})
         return
     word = recipe.task.primary.replace("_", " ")
     many = len({row.steps for row in rows}) > 1

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from dllmzoo.cli import _complete as complete
 from dllmzoo.cli import _output as out
 from dllmzoo.cli._app import app
 from dllmzoo.errors import UsageError
@@ -16,7 +17,10 @@ from dllmzoo.errors import UsageError
 
 @app.command("watch")
 def watch_runs(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of runs.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN", autocompletion=complete.runs, help="Folders of runs."),
+    ],
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Of the server; 0 = any free one.")
     ] = 0,

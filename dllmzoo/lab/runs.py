@@ -21,7 +21,8 @@ FORMAT = 1
 AT_ONCE = "stopped at once; the same command goes on from the last checkpoints"
 NAME = re.compile(r"[A-Za-z0-9][\w.,+=@-]{0,199}")
 MAY_DIFFER = (
-    "output", "train.save_every", "train.keep_last", "train.trackers", "train.log_rollouts",
+    "output", "train.save_every", "train.keep_last", "train.async_save", "train.trackers",
+    "train.log_rollouts",
 )  # fmt: skip
 """Recipe keys in which a run found in the folder may differ from its arm."""
 

@@ -22,7 +22,13 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise the last axis."""
+        if torch.compiler.is_compiling():  # which decides itself what is kept
+            return _normalised(x, self.weight, self.eps)
         return _Normalise.apply(x, self.weight, self.eps)  # type: ignore[return-value]
+
+
+def _normalised(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    return (_full(x) * _scale(x, eps)).to(x.dtype) * weight
 
 
 class _Normalise(torch.autograd.Function):
@@ -32,7 +38,7 @@ class _Normalise(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.eps = eps
-        return (_full(x) * _scale(x, eps)).to(x.dtype) * weight
+        return _normalised(x, weight, eps)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -55,6 +61,8 @@ def _scale(x: Tensor, eps: float) -> Tensor:
 
 def gated(gate: Tensor, up: Tensor) -> Tensor:
     """silu(gate) * up; `gate` is overwritten where no gradient can be asked for."""
+    if torch.compiler.is_compiling():
+        return F.silu(gate) * up
     if torch.is_grad_enabled():
         return _Gate.apply(gate, up)  # type: ignore[return-value]
     return F.silu(gate, inplace=True).mul_(up)
@@ -109,6 +117,10 @@ def rotate(x_BHLE: Tensor, angles: tuple[Tensor, Tensor], full_precision: bool =
     """
     turned = _full(x_BHLE) if full_precision else x_BHLE
     cos, sin = (angle.to(turned.dtype) for angle in angles)
+    if torch.compiler.is_compiling():  # which fuses this, and cannot trace writing into parts
+        first, second = turned.chunk(2, -1)
+        both = [first * cos - second * sin, second * cos + first * sin]
+        return torch.cat(both, -1).to(x_BHLE.dtype)
     return _Rotate.apply(turned, cos, sin).to(x_BHLE.dtype)  # type: ignore
 
 

@@ -10,6 +10,7 @@ from transformers import AutoConfig, AutoModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from dllmzoo.errors import ModelError
+from dllmzoo.models._canvas_cache import CanvasCache, Keep, Window
 from dllmzoo.models._dream_config import DreamConfig
 from dllmzoo.models._layers import (
     RMSNorm,
@@ -54,10 +55,13 @@ class DreamAttention(nn.Module):
         mask: Tensor | None,
         slots: Slots | None,
         slot_angles: tuple[Tensor, Tensor] | None,
+        keep: Keep | None,
     ) -> Tensor:
         """(B, L, D), or (S, D) of the wanted slots; arguments as of `DreamLayer`."""
         k_BHLE = rotate(self._heads(self.k_proj(h_BLD)), angles)
         v_BHLE = self._heads(self.v_proj(h_BLD))
+        if keep is not None:
+            k_BHLE, v_BHLE = keep(k_BHLE, v_BHLE)
         if slots is None or slot_angles is None:
             q_BHLE = rotate(self._heads(self.q_proj(h_BLD)), angles)
         else:
@@ -91,6 +95,7 @@ class DreamLayer(GradientCheckpointingLayer):
         mask: Tensor | None = None,
         slots: Slots | None = None,
         slot_angles: tuple[Tensor, Tensor] | None = None,
+        keep: Keep | None = None,
     ) -> Tensor:
         """Output of the layer: (B, L, D), or (S, D) of the slots that are wanted.
 
@@ -100,9 +105,11 @@ class DreamLayer(GradientCheckpointingLayer):
             mask: bool (B, 1, 1, L), keys that may be attended; None = all.
             slots: queries that are wanted; None = all.
             slot_angles: cos and sin of the packed slots, (B, 1, M, E/2).
+            keep: makes of the input's keys and values those that are attended.
         """
         x = x_BLD if slots is None else slots.take(x_BLD)
-        x = x + self.self_attn(self.input_layernorm(x_BLD), angles, mask, slots, slot_angles)
+        h_BLD = self.input_layernorm(x_BLD)
+        x = x + self.self_attn(h_BLD, angles, mask, slots, slot_angles, keep)
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
@@ -148,6 +155,10 @@ class DreamModel(QwenModel):
             self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
             self.post_init()
 
+    def new_canvas_cache(self, rows: int) -> CanvasCache:
+        """An empty store for `canvas_cache` of forwards of `rows` rows; see there what it costs."""
+        return CanvasCache(rows)
+
     def forward(
         self,
         input_ids: Tensor,
@@ -158,6 +169,8 @@ class DreamModel(QwenModel):
         logits_at: Tensor | None = None,
         columns_at: Tensor | None = None,
         per_slot: PerSlot | None = None,
+        canvas_cache: CanvasCache | None = None,
+        columns: slice | None = None,
         output_hidden_states: bool = False,
     ) -> SlotOutput:
         """Logits of every position, or of some.
@@ -172,6 +185,10 @@ class DreamModel(QwenModel):
             columns_at: int64 (B, M), the same slots by column, ascending, as many in every row.
             per_slot: applied to the logits of runs of wanted slots instead of returning them, see
                 `dllmzoo.reading`; needs wanted slots.
+            canvas_cache: stores keys and values, or has those of the columns that do not run.
+            columns: a run of columns that holds every wanted slot; only these go through the
+                network, with the one before them, from which the head predicts the first; the
+                others are read from the cache. None = all.
             output_hidden_states: also return the embedding, the output of every layer but the
                 last, and the final norm's output, each (B, L, D) and where the network computed
                 it; the last one (S, D) with `logits_at`, in the order of the logits.
@@ -182,22 +199,27 @@ class DreamModel(QwenModel):
         refuse_second_stream(self.family, target_ids)
         attend_BL = attend_of(attention_mask, input_ids)
         self._check_length(input_ids, attend_BL)
-        x = self.model.embed_tokens(input_ids)
-        position_BL = positions(input_ids, attend_BL)
+        margin = int(self.shifted_head)
+        window = Window(input_ids, columns, canvas_cache, logits_at, columns_at, margin=margin)
+        x = self.model.embed_tokens(window.ids_BL)
+        position_BL = window.of(positions(input_ids, attend_BL))
         angles = rotary_angles(position_BL, self.config.head_dim, self.config.rope_theta)
         mask = None if attend_BL is None else key_mask(attend_BL)
-        source_BL = column_before(input_ids, attend_BL) if self.shifted_head else None
-        slots = wanted_slots(logits_at, columns_at, input_ids, x.device)
+        source_BL = None
+        if self.shifted_head:
+            source_BL = window.of(column_before(input_ids, attend_BL)) - window.run.start
+        slots = wanted_slots(window.logits_at, window.columns_at, window.ids_BL, x.device)
         if slots is not None and source_BL is not None:
             slots = slots.moved(source_BL)
         slot_angles = None if slots is None else slots.angles(angles)
         *early, last = self.model.layers
+        *keeps, keep = window.keeps(len(early) + 1)
         hidden = [x] if output_hidden_states else []
-        for layer in early:
-            x = layer(x, angles, mask)
+        for layer, kept in zip(early, keeps, strict=True):
+            x = layer(x, angles, mask, keep=kept)
             if output_hidden_states:
                 hidden.append(x)
-        x = self.model.norm(last(x, angles, mask, slots, slot_angles))
+        x = self.model.norm(last(x, angles, mask, slots, slot_angles, keep))
         hidden.append(x)
         if slots is None and source_BL is not None:
             x = torch.take_along_dim(x, source_BL.unsqueeze(2), dim=1)

@@ -9,6 +9,7 @@ from transformers import AutoConfig, AutoModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from dllmzoo.errors import ModelError
+from dllmzoo.models._canvas_cache import CanvasCache, Keep, Window
 from dllmzoo.models._layers import (
     RMSNorm,
     Slots,
@@ -67,6 +68,7 @@ class LLaDABlock(GradientCheckpointingLayer):
         mask: Tensor | None = None,
         slots: Slots | None = None,
         slot_angles: tuple[Tensor, Tensor] | None = None,
+        keep: Keep | None = None,
     ) -> Tensor:
         """Output of the block: (B, L, D), or (S, D) of the slots that are wanted.
 
@@ -76,10 +78,13 @@ class LLaDABlock(GradientCheckpointingLayer):
             mask: bool (B, 1, 1, L), keys that may be attended; None = all.
             slots: queries that are wanted; None = all.
             slot_angles: cos and sin of the packed slots, (B, 1, M, E/2).
+            keep: makes of the input's keys and values those that are attended.
         """
         h_BLD = self.attn_norm(x_BLD)
         k_BHLE = rotate(self._heads(self.k_proj(h_BLD)), angles, self.full_precision)
         v_BHLE = self._heads(self.v_proj(h_BLD))
+        if keep is not None:
+            k_BHLE, v_BHLE = keep(k_BHLE, v_BHLE)
         if slots is None or slot_angles is None:
             x, q = x_BLD, self.q_proj(h_BLD)
         else:
@@ -188,6 +193,10 @@ class LLaDAModelLM(ZooModel):
         """Replace the head."""
         self.model.transformer["ff_out"] = new_embeddings
 
+    def new_canvas_cache(self, rows: int) -> CanvasCache:
+        """An empty store for `canvas_cache` of forwards of `rows` rows; see there what it costs."""
+        return CanvasCache(rows)
+
     def forward(
         self,
         input_ids: Tensor,
@@ -198,6 +207,8 @@ class LLaDAModelLM(ZooModel):
         logits_at: Tensor | None = None,
         columns_at: Tensor | None = None,
         per_slot: PerSlot | None = None,
+        canvas_cache: CanvasCache | None = None,
+        columns: slice | None = None,
         output_hidden_states: bool = False,
     ) -> SlotOutput:
         """Logits of every position, or of some.
@@ -211,6 +222,9 @@ class LLaDAModelLM(ZooModel):
             columns_at: int64 (B, M), the same slots by column, ascending, as many in every row.
             per_slot: applied to the logits of runs of wanted slots instead of returning them, see
                 `dllmzoo.reading`; needs wanted slots.
+            canvas_cache: stores keys and values, or has those of the columns that do not run.
+            columns: a run of columns that holds every wanted slot; only these go through the
+                network, which reads the others from the cache. None = all.
             output_hidden_states: also return the embedding, the output of every block but the
                 last, and the final norm's output, each (B, L, D) (the last one (S, D) with
                 `logits_at`).
@@ -221,21 +235,24 @@ class LLaDAModelLM(ZooModel):
         refuse_second_stream(self.family, target_ids)
         attend_BL = attend_of(attention_mask, input_ids)
         self._check_length(input_ids, attend_BL)
+        window = Window(input_ids, columns, canvas_cache, logits_at, columns_at)
         layers = self.model.transformer
-        x = layers["wte"](input_ids)
+        x = layers["wte"](window.ids_BL)
         angles = rotary_angles(
-            positions(input_ids, attend_BL), self.config.head_width, self.config.rope_theta
-        )
+            window.of(positions(input_ids, attend_BL)), self.config.head_width,
+            self.config.rope_theta,
+        )  # fmt: skip
         mask = None if attend_BL is None else key_mask(attend_BL)
-        slots = wanted_slots(logits_at, columns_at, input_ids, x.device)
+        slots = wanted_slots(window.logits_at, window.columns_at, window.ids_BL, x.device)
         slot_angles = None if slots is None else slots.angles(angles)
         *early, last = layers["blocks"].children()
+        *keeps, keep = window.keeps(len(early) + 1)
         hidden = [x] if output_hidden_states else []
-        for block in early:
-            x = block(x, angles, mask)
+        for block, kept in zip(early, keeps, strict=True):
+            x = block(x, angles, mask, keep=kept)
             if output_hidden_states:
                 hidden.append(x)
-        x = layers["ln_f"](last(x, angles, mask, slots, slot_angles))
+        x = layers["ln_f"](last(x, angles, mask, slots, slot_angles, keep))
         return self.head_output(x, per_slot, (*hidden, x) if output_hidden_states else None)
 
     def head(self, x: Tensor) -> Tensor:

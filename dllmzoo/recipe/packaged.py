@@ -39,8 +39,8 @@ def recipe_path(name: str) -> Path:
     known = recipes()
     if name in known:
         return known[name]
-    close = difflib.get_close_matches(name.removesuffix(".yaml"), known, n=2, cutoff=0.4)
+    close = difflib.get_close_matches(name.removesuffix(".yaml"), known, n=3, cutoff=0.4)
     guess = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
     raise UnknownNameError(
-        f"no packaged recipe named {name!r}; {guess}There are: {', '.join(known) or 'none'}"
+        f"no packaged recipe named {name!r}; {guess}All are listed by: dllmzoo list recipes"
     )

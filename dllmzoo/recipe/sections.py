@@ -55,6 +55,8 @@ class Model:
         quantize: `4bit` holds the frozen base of a LoRA run in 4-bit NormalFloat (QLoRA); null =
             in `dtype`.
         gradient_checkpointing: trade a second forward for activation memory.
+        compile: compile the blocks of the network with `torch.compile`: the first rounds take
+            longer, the others less. Numbers change by rounding.
     """
 
     name: str = "llada"
@@ -67,8 +69,14 @@ class Model:
     dtype: Literal["float32", "bfloat16"] = "float32"
     quantize: Literal["4bit"] | None = None
     gradient_checkpointing: bool = False
+    compile: bool = False
 
     def __post_init__(self) -> None:
+        if self.compile and (self.quantize is not None or self.reference_device != "same"):
+            raise ValueError(
+                "compile needs blocks that stay where they are, in plain weights: leave it out, or "
+                "leave out quantize and reference_device"
+            )
         if self.quantize is not None and (self.lora is None or self.weights is None):
             raise ValueError(
                 "quantize holds the frozen base of adapters in 4 bits, which are never trained: "
@@ -125,8 +133,13 @@ class Train:
         minibatches: optimiser updates of a sweep, each over whole groups.
         micro_batch: rows (sample, view) of one forward.
         rollout_batch: rows of one sampler call.
+        rollout_dtype: sample with a copy of the policy in this precision, which is faster where
+            weights are float32 and the device has matrix units for bfloat16; null = with the policy
+            itself. Everything that the loss compares is scored by the policy.
         save_every: rounds between checkpoints; null = only at the end.
         keep_last: checkpoints kept besides the best one.
+        async_save: training goes on while such a checkpoint is written, from a copy in main
+            memory; false = it waits, as it always does for sharded parameters.
         max_minutes: wall time after which the run ends as if finished; null = no limit.
         trackers: besides metrics.jsonl, which is always written.
         log_rollouts: rounds between rollout files; null = none.
@@ -140,8 +153,10 @@ class Train:
     minibatches: Positive = 1
     micro_batch: Positive = 64
     rollout_batch: Positive = 256
+    rollout_dtype: Literal["float32", "bfloat16"] | None = None
     save_every: Positive | None = None
     keep_last: Positive = 2
+    async_save: bool = True
     max_minutes: Annotated[float, Field(gt=0)] | None = None
     trackers: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
     log_rollouts: Positive | None = 10

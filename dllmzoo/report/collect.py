@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dllmzoo.errors import UsageError
 from dllmzoo.report.answers import changed, read_outcomes, table
+from dllmzoo.report.folders import is_run, primary_of, read_manifest
+from dllmzoo.report.glance import stopped
 from dllmzoo.report.keys import charts
 from dllmzoo.report.rows import POINTS, columns, read_rows
 from dllmzoo.report.settings import differences, flat, read_recipe
@@ -18,11 +19,6 @@ TRACE_BYTES = 1_200_000
 """Of all runs of a page together."""
 ALL_POINTS, FEWEST_POINTS = 2000, 60
 """Points of the curves of one key: of all runs together, and of each run whatever their number."""
-
-
-def is_run(folder: Path) -> bool:
-    """Whether a folder is one of a run that has begun."""
-    return (folder / "recipe.resolved.yaml").is_file() or (folder / "metrics.jsonl").is_file()
 
 
 def names(folders: Sequence[Path]) -> list[str]:
@@ -76,14 +72,13 @@ def run(
     seen = read_run(folder, budget)
     task = recipe.get("task")
     first, last = _ends(rows, primary)
-    finished = bool(manifest.get("finished"))
     made: dict[str, Any] = {
         "name": name,
         "title": manifest.get("title") or recipe.get("title") or "",
         "task": task.get("name") if isinstance(task, dict) else task,
         "rounds": rows[-1]["round"] if rows else 0,
         "planned": (recipe.get("train") or {}).get("rounds"),
-        "state": "finished" if finished else "not finished",
+        "state": state(manifest),
         "columns": drawn,
         "bin": bin_size,
         "primary": primary,
@@ -101,6 +96,14 @@ def run(
     return made
 
 
+def state(manifest: dict[str, Any]) -> str:
+    """Whether a run has ended, and what stopped it if something did before its time."""
+    if manifest.get("finished"):
+        return "finished"
+    why = stopped(manifest)
+    return f"stopped by {why}" if why else "not finished"
+
+
 def with_total_flops(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows with `_flops`, what was spent up to each of them, for the axis of the curves."""
     total, made = 0.0, []
@@ -110,27 +113,9 @@ def with_total_flops(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return made
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """manifest.json, or nothing."""
-    try:
-        found = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def flat_manifest(manifest: dict[str, Any]) -> dict[str, str]:
     """The manifest as lines of a table."""
     return {key.removeprefix("."): value for key, value in flat({"": manifest}).items()}
-
-
-def primary_of(rows: Sequence[dict[str, Any]]) -> str | None:
-    """The key of the evaluation's main metric: the one that has an interval."""
-    for row in rows:
-        for key in row:
-            if key.startswith("eval/") and key.count("/") == 1 and f"{key}_low" in row:
-                return key
-    return None
 
 
 def _ends(rows: Sequence[dict[str, Any]], key: str | None) -> list[list[float | None] | None]:

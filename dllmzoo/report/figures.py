@@ -8,7 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-DASHES = ("-", "--", ":", "-.")
+DASHES = ("-", "--", ":", "-.", (0, (1, 4)), (0, (9, 3)))
+WIDTH, HEIGHT = 3.6, 2.6
+"""Inches of a chart without its legend."""
+LETTER, HANDLE, ROW = 0.055, 0.5, 0.17
+"""Inches of a legend at 7 points: a letter, what stands before a label, a line of labels."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,24 @@ class Panel:
     unit: str
     log: bool
     lines: tuple[Mapping[str, Any], ...]
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height in inches: the legend has room of its own below the axes."""
+        if len(self.lines) < 2:
+            return WIDTH, HEIGHT
+        rows = -(-len(self.lines) // self._columns)
+        return max(WIDTH, self._label), HEIGHT + ROW * (rows + 1)
+
+    @property
+    def _label(self) -> float:
+        """Inches of the widest label with its handle."""
+        return HANDLE + LETTER * max(len(line["label"]) for line in self.lines)
+
+    @property
+    def _columns(self) -> int:
+        """Labels side by side."""
+        return min(max(int(WIDTH / self._label), 1), len(self.lines))
 
     def draw(self, axes: Any, colours: Sequence[str]) -> None:
         """Draw on matplotlib axes; the r-th run has the r-th colour, one run a colour a line."""
@@ -49,8 +71,10 @@ class Panel:
         axes.set_title(self.title)
         axes.set_xlabel("round")
         axes.set_ylabel(self.unit)
-        if len(self.lines) > 1:
-            axes.legend(fontsize=7)
+        if len(self.lines) > 1:  # beside the axes, or a long one would leave them no room
+            axes.figure.legend(
+                loc="outside lower center", ncols=self._columns, fontsize=7, handlelength=3
+            )
 
 
 def panels(data: Mapping[str, Any]) -> Iterator[Panel]:

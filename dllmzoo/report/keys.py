@@ -78,6 +78,8 @@ GROUPS = (
     Group("Denoising", (
         Chart("entropy", ("entropy",), "nats", meaning="of a slot when it was committed"),
         Chart("confidence", ("confidence",), "probability"),
+        Chart("sampling gap", ("sampling_gap",), "nats",
+              meaning="log-probs as they were sampled against the exact ones"),
         Chart("mean chosen step", ("selected_step",), "step"),
         Chart("answer length", ("answer_length",), "tokens"),
         Chart("tokens per forward", ("tokens_per_forward",), "tokens"),

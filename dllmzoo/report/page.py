@@ -10,7 +10,7 @@ from typing import Any
 import dllmzoo
 
 ASSETS = Path(__file__).parent / "assets"
-SCRIPTS = ("base", "chart", "curves", "grid", "states", "viewer", "main")
+SCRIPTS = ("base", "export", "chart", "curves", "grid", "states", "viewer", "main")
 """In the order in which they are run; they share one scope."""
 
 

@@ -76,10 +76,11 @@ class CachedBlocks:
 
     def start(self) -> None:
         """Store the whole prompt blocks of every row, from one forward of each different prompt."""
+        every, canvas = self.rows, self.canvas
         if not bool((self.grid.before_B > 0).any()):
             return
-        every, canvas = self.rows, self.canvas
-        self.rows, which_B = alike(canvas.tokens_BL, canvas.attend_BL)
+        assert canvas.group_B is not None
+        self.rows, which_B = alike(canvas.tokens_BL, canvas.attend_BL, canvas.group_B)
         self._store(self.grid.prompt(self.rows))
         if len(self.rows) < len(every):
             self.cache = self.cache.take(which_B)

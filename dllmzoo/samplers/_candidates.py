@@ -114,11 +114,11 @@ def _draw(
     logits_SV: Tensor, law: Law, certainty: Certainty, noise: Noise, at: Slots
 ) -> tuple[Tensor, ...]:
     if law.end_rule == "logits_inf":
-        logits_SV = _without(logits_SV, law.stop_ids[:1])
+        logits_SV = without(logits_SV, law.stop_ids[:1])
     prob_SV = logits_SV.softmax(-1)
     entropy_S = torch.special.entr(prob_SV).sum(-1)
 
-    allowed_SV = _without(logits_SV, (law.mask_id, *law.never))
+    allowed_SV = without(logits_SV, (law.mask_id, *law.never))
     drawn_SV = tempered(allowed_SV, law.temperature or 1.0)
     if law.temperature > 0:
         if law.top_k > 0 or law.top_p < 1:
@@ -132,7 +132,7 @@ def _draw(
 
     judged_SV = _judged(logits_SV, drawn_SV, law)
     if law.end_rule == "confidence_inf":
-        judged_SV = _without(judged_SV, law.stop_ids)
+        judged_SV = without(judged_SV, law.stop_ids)
     if judged_SV is not logits_SV:
         nothing_S1 = (judged_SV == -torch.inf).all(-1, keepdim=True)
         prob_SV = judged_SV.softmax(-1).masked_fill(nothing_S1, 0.0)
@@ -147,7 +147,7 @@ def _judged(logits_SV: Tensor, drawn_SV: Tensor, law: Law) -> Tensor:
     return drawn_SV if law.confidence == "after_filters" else logits_SV
 
 
-def _without(logits_SV: Tensor, ids: tuple[int, ...]) -> Tensor:
+def without(logits_SV: Tensor, ids: tuple[int, ...]) -> Tensor:
     index = torch.tensor(ids, device=logits_SV.device)
     return logits_SV.index_fill(-1, index, -torch.inf)
 

@@ -39,6 +39,7 @@ class Canvas:
             stored.
         hidden_BTN: what was masked before each step; with `draft_BTN`.
         full: no row is padded.
+        group_B: int64, prompt of each row; None = not known.
         forwards: model rows run so far.
         reads: (rows, queries, keys, logits) of each forward, where some are not of whole rows.
     """
@@ -58,6 +59,7 @@ class Canvas:
     draft_BTN: Tensor | None = None
     hidden_BTN: Tensor | None = None
     full: bool = False
+    group_B: Tensor | None = None
     forwards: int = 0
     reads: list[tuple[int, int, int, int]] = field(default_factory=list)
 
@@ -95,6 +97,7 @@ class Canvas:
             running_B=hidden_BN.any(1),
             mask_id=mask_id,
             full=bool(prompts.attend_BL.all()),
+            group_B=prompts.group_B.to(device),
         )
 
     def store_drafts(self) -> None:
@@ -115,8 +118,9 @@ class Canvas:
         return self.tokens_BL.shape[1] - self.hidden_BN.shape[1]
 
     def read(
-        self, policy: Policy, rows: Tensor, at: Tensor, per_slot: PerSlot, *, cfg_scale: float = 0.0
-    ) -> tuple[Tensor, ...]:
+        self, policy: Policy, rows: Tensor, at: Tensor, per_slot: PerSlot, *,
+        cfg_scale: float = 0.0, **options: Any,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
         """One forward of the given rows; what a function makes of the logits of some answer slots.
 
         Args:
@@ -126,6 +130,7 @@ class Canvas:
             per_slot: of logits (S', V) and which of all S they are; see `dllmzoo.reading`.
             cfg_scale: w > 0 doubles the rows: logits are `uncond + (w + 1) * (cond - uncond)`,
                 float32, where the unconditional input has every prompt token masked.
+            options: further ones of the policy's forward.
         """
         tokens_RL = self.tokens_BL[rows]
         attend_RL = None if self.full and reads_slots(policy) else self.attend_BL[rows]
@@ -135,14 +140,14 @@ class Canvas:
         if cfg_scale == 0:
             return read_slots(
                 policy, lambda logits_SV, part: per_slot(logits_SV.to(home), part),
-                tokens_RL, attend_RL, **slots,
+                tokens_RL, attend_RL, **slots, **options,
             )  # fmt: skip
         prompt_RL = self.attend_BL[rows]
         prompt_RL[:, self.prompt_length :] = False
         both_RL = torch.cat([tokens_RL, tokens_RL.masked_fill(prompt_RL, self.mask_id)])
         attend_RL = None if attend_RL is None else attend_RL.repeat(2, 1)
         twice = {name: value.repeat(2, 1) for name, value in slots.items()}
-        logits = policy(both_RL, attend_RL, **twice).logits  # type: ignore[arg-type]
+        logits = policy(both_RL, attend_RL, **twice, **options).logits  # type: ignore[arg-type]
         seeing_SV, blind_SV = logits.to(home).chunk(2)
 
         def guided(part: slice) -> Tensor:

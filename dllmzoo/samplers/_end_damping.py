@@ -1,6 +1,6 @@
 """Holding end tokens back while an answer is young."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -29,8 +29,10 @@ class EndDamping:
     hi: Factor = 1.0
     ramp: Literal["linear", "pow2"] = "linear"
 
-    def factor(self, step: int, num_steps: int) -> float:
-        """What the certainty of an end token is multiplied by at a step of T."""
+    def factor(self, step: Any, num_steps: int) -> Any:
+        """What the certainty of an end token is multiplied by at a step, or at many, of T."""
+        if hasattr(step, "double"):
+            step = step.double()
         if self.ramp == "linear":
             progress = step / (num_steps - 1) if num_steps > 1 else 1.0
         else:

@@ -13,11 +13,14 @@ from dllmzoo.errors import UsageError
 from dllmzoo.protocols import Policy
 from dllmzoo.recipe.part import Part
 from dllmzoo.records import Key, Prompts, Rollout
+from dllmzoo.samplers._approximate_cache import ApproximateCache
 from dllmzoo.samplers._blocks import check_canvas, plan_steps
 from dllmzoo.samplers._candidates import Candidates, EndRule, Law, draw
 from dllmzoo.samplers._canvas import Canvas, spread_out
+from dllmzoo.samplers._canvas_reads import CachedRows, Read, Reads, WholeRows, planned_reads
 from dllmzoo.samplers._noise import KeyedNoise, Noise, Slots
 from dllmzoo.samplers._parameters import with_inherited
+from dllmzoo.samplers._refill import refill
 
 StepPlan = Sequence[tuple[int | None, int | None]]
 """(block, tokens to commit) of every step."""
@@ -31,6 +34,8 @@ class Walk:
     canvas: Canvas
     noise: Noise
     law: Law
+    width: int | None = None
+    """Rows of a forward; None = all that are due."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,12 @@ class SemiAutoregressive:
         record_drafts: store the state before every step, and a proposal for every masked slot of
             the whole answer in it. No further forward, but the head runs at all masked slots, and
             memory grows by N * T tokens a row. Answers stay the same, records up to rounding.
+        cache: `{kind: prefix | dual, refresh: n}`, an approximation that makes rollouts cheaper:
+            keys and values before the active block (`prefix`), or on both sides of it (`dual`),
+            are those of the last forward of the whole row, at the first step of a block and then
+            every n steps (null = once a block). Answers follow another law then than the policy's,
+            `sampling_gap` says how far off; evaluations use it too. null = exact. Families llada
+            and dream; not beside cfg_scale, record_drafts or remasking.
     """
 
     answer_length: Annotated[int, Field(ge=1, le=65536)] = 128
@@ -71,6 +82,7 @@ class SemiAutoregressive:
     stop_at_end: bool = False
     commits: Annotated[Any, Part("schedule")] = "linear"
     record_drafts: bool = False
+    cache: ApproximateCache | None = None
 
     records_steps: ClassVar[bool] = True
 
@@ -88,6 +100,11 @@ class SemiAutoregressive:
             )
         check_canvas(self.answer_length, self._block_length, self.num_steps)
         self._plan()
+        if self.cache is not None:
+            self.cache.refuse_beside(
+                cfg_scale=self.cfg_scale, remasks=getattr(self, "remasks", False),
+                stores_drafts=self.records_drafts,
+            )  # fmt: skip
 
     def certainty(self, prob_SV: Tensor, token_S: Tensor, noise: Noise, at: Slots) -> Tensor:
         """certainty_S, float32; the slots of highest certainty are committed first.
@@ -100,8 +117,10 @@ class SemiAutoregressive:
         """
         raise NotImplementedError
 
-    def ranked(self, found: Candidates, step: int, stop_ids: tuple[int, ...]) -> Candidates:
-        """The candidates of a step with the certainty that finally orders them."""
+    def ranked(
+        self, found: Candidates, step: int | Tensor, stop_ids: tuple[int, ...]
+    ) -> Candidates:
+        """The candidates with the certainty that finally orders them; `step` as in `Slots`."""
         return found
 
     @property
@@ -115,6 +134,41 @@ class SemiAutoregressive:
         steps = sum(count != 0 for _, count in self._plan())
         return steps * (2 if self.cfg_scale > 0 else 1)
 
+    def planned_reads(
+        self, prompt_length: int, block_size: int | None = None
+    ) -> tuple[tuple[int, int, int, int], ...]:
+        """(rows, queries, keys, logits) of each forward of one sample that never stops, at most.
+
+        Empty = all are of whole rows, or samples share some of them.
+
+        Args:
+            prompt_length: real tokens of the prompt.
+            block_size: not read: blocks are the sampler's own.
+        """
+        if self.cache is None:
+            return ()
+        N, length = self.answer_length, self._block_length
+        plan = plan_steps(N, length, self.steps, self.commits)  # a threshold commits one at least
+        reads = planned_reads(self.cache, plan, prompt_length, N, length)
+        return reads if len(reads) == self.num_forwards else ()
+
+    @property
+    def approximate(self) -> bool:
+        """Whether tokens are drawn from another law than the policy's."""
+        return self.cache is not None and not self.cache.exact
+
+    @property
+    def refills(self) -> bool:
+        """Whether rows may stop at different steps, and others can take their place."""
+        alone = self.cache is None and not self.records_drafts
+        own_walk = type(self)._fill is not SemiAutoregressive._fill
+        return (self.threshold is not None or self.stop_at_end) and alone and not own_walk
+
+    @property
+    def needs_canvas_cache(self) -> bool:
+        """Whether the policy must make a `new_canvas_cache`."""
+        return self.cache is not None
+
     @property
     def records_drafts(self) -> bool:
         """Whether rollouts hold `draft_BTN` and `hidden_BTN`."""
@@ -122,8 +176,9 @@ class SemiAutoregressive:
 
     @torch.no_grad()
     def __call__(
-        self, policy: Policy, prompts: Prompts, key: Key, noise: Noise | None = None
-    ) -> Rollout:
+        self, policy: Policy, prompts: Prompts, key: Key, noise: Noise | None = None,
+        width: int | None = None,
+    ) -> Rollout:  # fmt: skip
         """Answers of every row; row i depends on the key and `sample_B[i]` alone.
 
         Args:
@@ -132,9 +187,11 @@ class SemiAutoregressive:
             prompts: B rows, left-padded.
             key: where random numbers come from; greedy sampling in order of confidence draws none.
             noise: the random choices themselves instead, for tests.
+            width: of a sampler that `refills`: rows of one forward, where a row that has finished
+                makes room for one that waits.
 
         Raises:
-            UsageError: an end token is needed and the policy has none.
+            UsageError: an end token or a cache is needed and the policy has none.
         """
         self._check_end_token(policy)
         device = getattr(policy, "device", prompts.tokens_BL.device)
@@ -142,7 +199,7 @@ class SemiAutoregressive:
         if self.records_drafts:
             canvas.store_drafts()
         noise = self._noise(key, prompts, device) if noise is None else noise
-        self._fill(Walk(policy, canvas, noise, self._law(policy)), prompts)
+        self._fill(Walk(policy, canvas, noise, self._law(policy), width), prompts)
         return canvas.rollout(prompts, policy, self.num_steps, self)
 
     def _canvas(self, policy: Policy, prompts: Prompts, device: torch.device) -> Canvas:
@@ -161,12 +218,15 @@ class SemiAutoregressive:
 
     def _fill(self, walk: Walk, prompts: Prompts) -> None:
         """Take every row through all steps."""
+        if self.refills and walk.width is not None and walk.width < len(walk.canvas.hidden_BN):
+            refill(self, walk, walk.width)
+            return
         rows = torch.arange(len(walk.canvas.hidden_BN), device=walk.canvas.hidden_BN.device)
         self._take_steps(walk, rows, range(self.num_steps))
 
     def _take_steps(self, walk: Walk, rows: Tensor, steps: range) -> None:
         """Take some rows through some steps, as far as they do not stop before."""
-        canvas, plan = walk.canvas, self._plan()
+        canvas, plan, reads = walk.canvas, self._plan(), self._reads(walk, rows)
         for step in steps:
             canvas.before(step)
             block, count = plan[step]
@@ -175,15 +235,23 @@ class SemiAutoregressive:
                 continue
             at_BN = self._active(canvas.hidden_BN[due], block)
             number = self._number(canvas, plan, step)
-            found = self._candidates(walk, due, step, at_BN, number)
-            chosen_BN = self._chosen(found, at_BN, count)
-            canvas.commit(due, step, at_BN, chosen_BN, found)
+            for index, read in reads.forwards(due, block):
+                few, few_BN = due[index], at_BN[index]
+                most = count[index] if isinstance(count, Tensor) else count
+                found = self._candidates(walk, read, few, step, few_BN, number)
+                canvas.commit(few, step, few_BN, self._chosen(found, few_BN, most), found)
             self._revise(canvas, due, step)
             inside = number is not None and number != count  # the block goes on in every row
             if self.threshold is not None or (self.stop_at_end and not inside):
                 hidden_BN = canvas.hidden_BN[due]
                 open_BN = at_BN & hidden_BN if block is None else self._active(hidden_BN, block)
                 rows = self._unfinished(canvas, due, open_BN, walk.policy.stop_ids)
+
+    def _reads(self, walk: Walk, rows: Tensor) -> Reads:
+        """How the steps of some rows read the network."""
+        if self.cache is None:
+            return WholeRows(walk.policy, walk.canvas, self.cfg_scale)
+        return CachedRows(walk.policy, walk.canvas, self.cache, rows, self._block_length)
 
     def _number(self, canvas: Canvas, plan: StepPlan, step: int) -> int | None:
         """Masked slots of the active block before a step, where all rows have as many.
@@ -195,26 +263,28 @@ class SemiAutoregressive:
         return sum(count or 0 for block, count in plan[step:] if block == plan[step][0])
 
     def _candidates(
-        self, walk: Walk, rows: Tensor, step: int, at_BN: Tensor, number: int | None
-    ) -> Candidates:
+        self, walk: Walk, read: Read, rows: Tensor, step: int | Tensor, at_BN: Tensor,
+        number: int | None,
+    ) -> Candidates:  # fmt: skip
         """One candidate for each of the marked slots; proposals for the others are stored."""
         canvas = walk.canvas
         at = wide_BN = canvas.hidden_BN[rows] if self.records_drafts else at_BN
         if number is None:
             which, slot_S = wide_BN.nonzero(as_tuple=True)
-            slots = Slots(step, rows[which], slot_S)
+            slots = Slots(step if isinstance(step, int) else step[which], rows[which], slot_S)
         else:
             at = at_BN.long().argsort(dim=1, descending=True, stable=True)[:, :number]
             slots = Slots(step, rows.repeat_interleave(number), at.flatten())
 
-        def drawn(logits_SV: Tensor, part: slice) -> tuple[Tensor, ...]:
-            few = slots.part(part.start, part.stop)
+        def drawn(logits_SV: Tensor, run: slice) -> tuple[Tensor, ...]:
+            few = slots.part(run.start, run.stop)
             return tuple(draw(logits_SV, walk.law, self.certainty, walk.noise, few))
 
-        made = canvas.read(walk.policy, rows, at, drawn, cfg_scale=self.cfg_scale)
-        found = self.ranked(Candidates(*made), step, walk.policy.stop_ids)
+        made = read(rows, at, drawn)
+        found = self.ranked(Candidates(*made), slots.step, walk.policy.stop_ids)
         if not self.records_drafts:
             return found
+        assert isinstance(step, int), "rows that store drafts step together"
         canvas.propose(rows, step, wide_BN, found.token_S)
         return found.part(at_BN[wide_BN])
 
@@ -240,8 +310,8 @@ class SemiAutoregressive:
                 f"end token, and the policy has no stop_ids; use end_rule: none, stop_at_end: false"
             )
 
-    def _active(self, hidden_BN: Tensor, block: int | None) -> Tensor:
-        """Masked slots of the block; None: of the first block of each row that is not full."""
+    def _active(self, hidden_BN: Tensor, block: int | Tensor | None) -> Tensor:
+        """Masked slots of the block, or each row's, (B, 1); None = of its first open one."""
         block_N = torch.arange(self.answer_length, device=hidden_BN.device) // self._block_length
         if block is not None:
             return hidden_BN & (block_N == block)

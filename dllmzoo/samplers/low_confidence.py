@@ -41,11 +41,14 @@ class LowConfidence(SemiAutoregressive):
         """Probability of the candidate."""
         return at_token(prob_SV, token_S)
 
-    def ranked(self, found: Candidates, step: int, stop_ids: tuple[int, ...]) -> Candidates:
+    def ranked(
+        self, found: Candidates, step: int | Tensor, stop_ids: tuple[int, ...]
+    ) -> Candidates:
         """The candidates, stop tokens with damped certainty."""
         if self.end_damping is None or not stop_ids:
             return found
         stops = torch.tensor(stop_ids, device=found.token_S.device)
         factor = self.end_damping.factor(step, self.num_steps)
+        factor = torch.as_tensor(factor, dtype=torch.float32, device=stops.device)
         damped_S = torch.where(torch.isin(found.token_S, stops), factor, 1.0) * found.certainty_S
         return replace(found, certainty_S=damped_S)

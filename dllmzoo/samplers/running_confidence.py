@@ -54,10 +54,10 @@ class RunningConfidence(SemiAutoregressive):
         """Probability of the candidate."""
         return at_token(prob_SV, token_S)
 
-    def _active(self, hidden_BN: Tensor, block: int | None) -> Tensor:
+    def _active(self, hidden_BN: Tensor, block: int | Tensor | None) -> Tensor:
         """Masked slots up to the end of the block."""
         slot_N = torch.arange(self.answer_length, device=hidden_BN.device)
-        return hidden_BN & (slot_N // self._block_length <= (block or 0))
+        return hidden_BN & (slot_N // self._block_length <= (0 if block is None else block))
 
     def _chosen(self, found: Candidates, at_BN: Tensor, count: int | Tensor | None) -> Tensor:
         """All of them."""

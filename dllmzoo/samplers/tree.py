@@ -92,10 +92,11 @@ class Tree(LowConfidence):
 
     @torch.no_grad()
     def __call__(
-        self, policy: Policy, prompts: Prompts, key: Key, noise: Noise | None = None
-    ) -> Rollout:
+        self, policy: Policy, prompts: Prompts, key: Key, noise: Noise | None = None,
+        width: int | None = None,
+    ) -> Rollout:  # fmt: skip
         """Answers of every row, and which rows share which steps; see the base."""
-        rollout = super().__call__(policy, prompts, key, noise)
+        rollout = super().__call__(policy, prompts, key, noise, width)
         branch_TB = [
             self._branch(rollout.sample_B, level)
             for level, span in enumerate(self._spans)

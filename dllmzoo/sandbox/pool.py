@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
+from dllmzoo.sandbox.staged import remove_left_over
 from dllmzoo.sandbox.suite import Limits, Suite, Verdict
 from dllmzoo.sandbox.workers import Handle, SandboxError, missing_bubblewrap
 
@@ -124,6 +125,8 @@ class Sandbox:
             first = not self._handles
             self._handles.append(handle)
         if first:
+            if removed := remove_left_over():
+                log.info(f"{removed} folders of sandboxes were removed whose run was killed")
             log.info(f"programs run in the sandbox {self.isolation} with {handle.python}")
             if handle.other_python:
                 log.warning(

@@ -51,11 +51,11 @@ class Limits:
         memory_mb: address space of one process, MiB.
         output_mb: what it may send back for one test, MiB.
         file_mb: its longest file, and all of its temporary folder, MiB.
-        processes: processes and threads at once.
+        processes: processes and threads at once; a pool of threads takes 32 if nothing is said.
     """
 
     seconds: float = 5.0
     memory_mb: int = 1024
     output_mb: int = 16
     file_mb: int = 16
-    processes: int = 8
+    processes: int = 64

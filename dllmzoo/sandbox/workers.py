@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import compileall
 import contextlib
 import json
 import os
@@ -11,12 +10,11 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 from dllmzoo.errors import TaskError
+from dllmzoo.sandbox.staged import Staged
 from dllmzoo.sandbox.suite import Limits
 
 START_SECONDS = 180.0
@@ -37,37 +35,6 @@ def missing_bubblewrap() -> str | None:
     if shutil.which("bwrap"):
         return None
     return f"bubblewrap (`bwrap`) is not installed: `{INSTALL}`; {WEAKER}"
-
-
-class Staged:
-    """A temporary folder with what sandboxes run, which every user of the machine can read."""
-
-    def __init__(self) -> None:
-        """Copy and compile the processes."""
-        self.folder = tempfile.mkdtemp(
-            prefix="dllmzoo-sandbox-", dir="/tmp" if os.access("/tmp", os.W_OK) else None
-        )
-        os.chmod(self.folder, 0o755)
-        for name in ("code", "mounts", "temporary"):
-            os.mkdir(os.path.join(self.folder, name))
-            os.chmod(os.path.join(self.folder, name), 0o755)
-        target = os.path.join(self.folder, "code", "processes")
-        shutil.copytree(
-            Path(__file__).with_name("processes"),
-            target,
-            ignore=shutil.ignore_patterns("__pycache__"),
-        )
-        compileall.compile_dir(target, quiet=2)
-        self._fixed = [target, *map(str, Path(target).rglob("*"))]
-        for path in self._fixed:
-            os.chmod(path, 0o555 if os.path.isdir(path) else 0o444)
-
-    def remove(self) -> None:
-        """Delete the folder."""
-        for path in self._fixed:
-            with contextlib.suppress(OSError):
-                os.chmod(path, 0o755)
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Late(Exception):

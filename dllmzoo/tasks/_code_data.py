@@ -10,13 +10,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from dllmzoo.errors import TaskError
 from dllmzoo.records import Example
 from dllmzoo.sandbox import LIBRARY, Suite
 from dllmzoo.tasks._code_extract import bound, defines, is_program, tree
+from dllmzoo.tasks._hard_subset import hard_subset
 from dllmzoo.tasks._questions import Side, first_of, question_of, rows_of, same_question
+
+Subset = Literal["all", "hard"]
 
 log = logging.getLogger("dllmzoo")
 
@@ -25,16 +28,26 @@ TESTS = ("test_list", "test_cases", "test")
 COLUMNS = (QUESTION, TESTS)
 TEXT = (*QUESTION, *TESTS, "code", "solution", "canonical_solution", "entry_point")
 LEFT_OUT = (
-    "tests that take fixtures of pytest, patch the program, share files or standard input with it, "
-    "derive classes from its own, or use packages other than numpy, are not run"
+    "tests that take fixtures of pytest, patch the program, share files, standard input or a "
+    "random seed with it, derive classes from its own, or use packages other than numpy, are not "
+    "run"
 )
 LIBRARY_NAMES = frozenset(LIBRARY)
 """Modules that tests have without an import; where a test calls one, it means the program's."""
 OF_ONE_PROCESS = {
-    "AsyncMock", "MagicMock", "Mock", "NamedTemporaryFile", "TemporaryDirectory", "inspect", "mock",
-    "monkeypatch", "open", "patch", "pickle", "tempfile", "weakref",
+    "AsyncMock", "MagicMock", "Mock", "NamedTemporaryFile", "TemporaryDirectory", "asdict",
+    "astuple", "getcontext", "inspect", "is_dataclass", "localcontext", "mock", "monkeypatch",
+    "open", "patch", "pickle", "setrecursionlimit", "tempfile", "weakref",
 }  # fmt: skip
-STATE_OF_ONE_PROCESS = {"environ", "mock", "stdin"}
+STATE_OF_ONE_PROCESS = {
+    "asdict", "assertLogs", "assertWarns", "astuple", "catch_warnings", "chdir", "environ",
+    "getcontext", "is_dataclass", "localcontext", "mock", "read_text", "seed", "setrecursionlimit",
+    "stdin", "write_text",
+}  # fmt: skip
+OF_PYTEST = {"approx", "fail", "fixture", "mark", "param", "raises"}
+"""What the stand-in for pytest has."""
+NOT_RUN = ("patch", "skip", "xfail")
+"""Words in the decorator of a test that asks for something else than being run."""
 PACKAGES = frozenset({"numpy", "pytest", "solution"})
 POOL_SEED, POOL_TEST_SHARE = 42, 0.1
 
@@ -152,16 +165,23 @@ def _free(test: ast.FunctionDef, given: int, own: set[str]) -> bool:
                 known |= {name.strip() for name in str(first.value).split(",")}
             elif isinstance(first, ast.List | ast.Tuple):
                 known |= {str(e.value) for e in first.elts if isinstance(e, ast.Constant)}
-        elif "patch" in ast.unparse(mark):
+        elif any(word in ast.unparse(mark) for word in NOT_RUN):
             return False
     for node in ast.walk(test):
         by_name = isinstance(node, ast.Name) and node.id in OF_ONE_PROCESS
-        if by_name or (isinstance(node, ast.Attribute) and node.attr in STATE_OF_ONE_PROCESS):
+        if by_name or (isinstance(node, ast.Attribute) and not _shared(node)):
             return False
         if isinstance(node, ast.ClassDef) and any(getattr(b, "id", "") in own for b in node.bases):
             return False
     arguments = test.args.args[: len(test.args.args) - len(test.args.defaults)]
     return {argument.arg for argument in arguments} <= known
+
+
+def _shared(node: ast.Attribute) -> bool:
+    """Whether an attribute means the same to a test that runs apart from the program."""
+    if isinstance(node.value, ast.Name) and node.value.id == "pytest":
+        return node.attr in OF_PYTEST
+    return node.attr not in STATE_OF_ONE_PROCESS
 
 
 def _humaneval(row: Mapping[str, Any]) -> Example:
@@ -228,10 +248,12 @@ class Problems:
     Args:
         training: where training rows come from; of the public pool nine tenths train.
         test: where test rows come from; None takes the last tenth of the training side.
+        subset: of the training rows.
     """
 
     training: Side
     test: Side | None
+    subset: Subset = "all"
 
     @cached_property
     def held_out(self) -> list[Example]:
@@ -257,7 +279,7 @@ class Problems:
 
     @cached_property
     def _pool(self) -> list[Example]:
-        return _rows(self.training)
+        return _rows(self.training, self.subset)
 
     @property
     def hub(self) -> str | None:
@@ -269,15 +291,19 @@ class Problems:
         found = []
         for side in (self.training, *([self.test] if self.test else [])):
             try:
-                if side.file is not None and not _usable(_rows(side)):
+                subset = self.subset if side is self.training else "all"
+                if side.file is not None and not _usable(_rows(side, subset)):
                     found.append(f"{side.file} holds no problem whose tests can be run")
             except TaskError as error:
                 found.append(str(error))
         return found
 
 
-def _rows(side: Side) -> list[Example]:
-    return rows_of(side.read(), code_example, COLUMNS)
+def _rows(side: Side, subset: Subset = "all") -> list[Example]:
+    table = side.read()
+    return rows_of(
+        hard_subset(table, QUESTION) if subset == "hard" else table, code_example, COLUMNS
+    )
 
 
 def _usable(rows: list[Example]) -> list[Example]:

@@ -1,10 +1,12 @@
 """What the code tasks have in common: programs are extracted, run in a sandbox, and counted."""
 
-from __future__ import annotations
-
+import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, Field
 
 from dllmzoo.errors import TaskError
 from dllmzoo.protocols import Ratio
@@ -17,17 +19,20 @@ from dllmzoo.sandbox import (
     shared,
 )
 from dllmzoo.tasks import _released
-from dllmzoo.tasks._code_data import Problems, program
+from dllmzoo.tasks._code_data import TEXT, Problems, Subset, program
 from dllmzoo.tasks._code_extract import WAYS, Way, extracted, fenced_released, tree
 from dllmzoo.tasks._code_prompts import CodePromptStyle, Messages, asked_code, code_demonstration
-from dllmzoo.tasks._epochs import epoch_positions
 from dllmzoo.tasks._extract import well_formed
+from dllmzoo.tasks._question_task import alone
+from dllmzoo.tasks._questions import Side
 from dllmzoo.tasks._rewards import OnError, RewardFunction, checked_weights, score
+from dllmzoo.tasks._rows_task import RowsTask
 
 CODE_COMPONENTS = (
     "passed", "all_passed", "format", "tags", "xmlcount_released", "block_in_answer_released",
     "fenced_released",
 )  # fmt: skip
+ARGS = "\n\nArgs:"
 UNNAMED = (
     "answers of this task are programs that have to be run, and no `sandbox` is named: write "
     "`sandbox: bubblewrap` (recommended; `apt-get install bubblewrap`), which keeps them from the "
@@ -41,38 +46,75 @@ def known_code_rewards(weights: dict[str, float]) -> dict[str, float]:
     return checked_weights(weights, CODE_COMPONENTS)
 
 
-class CodeTask:
-    """The methods of a code task; a task adds its fields, its documentation and `problems_of`."""
+@dataclass(frozen=True)
+class CodeTask(RowsTask):
+    """Base of code tasks: a subclass says in `tested_on` where its test comes from.
 
-    prompt_style: CodePromptStyle
-    rewards: dict[str, float]
-    sandbox: Isolation | None
-    time_limit: float
-    memory_mb: int
-    workers: int | None
-    file: str | None
-    test_file: str | None
-    on_error: OnError
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+    Args:
+        prompt_style: `chat`: a message that asks for a reasoning block, and for a fenced program in
+            an answer block; `fenced`: a system turn that asks for one final fenced block; `text`:
+            `chat` as plain text, for base models; `d1_eval`: `chat` with the answer begun by the
+            prompt.
+        rewards: component -> weight. `passed`: share of the tests that pass; `all_passed`: 1 if all
+            do; `format`: 1 for a fenced block that parses; `tags`: 1 for one reasoning and one
+            answer block and nothing else. As released: EGSPO adds to `passed`
+            `xmlcount_released` (up to 0.5) and `block_in_answer_released` (0.5); ESPO adds
+            `fenced_released` (1, or 0.5 for a block that does not parse); DiffuCoder weighs
+            `passed` 2.0 and `fenced_released` 0.5.
+        sandbox: where programs run. `bubblewrap`: without network, home and sight of other
+            processes, on a read-only system; `subprocess`: only limits. Null refuses to run.
+        time_limit: seconds of wall time for each test, in (0, 600]; EGSPO gives 1, ESPO 5.
+        memory_mb: MiB of address space of a process, >= 64.
+        workers: programs run at once; null takes one for each core.
+        file: training data, JSONL, Parquet or CSV in the columns of MBPP, HumanEval, KodCode or
+            AceCode; null takes nine tenths of the pool that the card kodcode-light-rl-10k names.
+        subset: of the training data; `hard` keeps what two models rarely solve, by the pass rates
+            in AceCode's column `inferences`: the lowest fifth of the means, and of it the upper
+            three fifths of the spreads; questions without the word "you" come twice, once with an
+            instruction. The pool of ESPO, DiffuCoder and JustGRPO, about 21 thousand rows.
+        test_file: the same to test on; null takes the public test. Problems of the test are never
+            trained on.
+        on_error: what an error inside a reward does: stop, count as 0, or leave the text out.
+    """
+
+    prompt_style: CodePromptStyle = "chat"
+    rewards: Annotated[dict[str, float], AfterValidator(known_code_rewards)] = field(
+        default_factory=lambda: {"passed": 1.0}
+    )
+    sandbox: Isolation | None = None
+    time_limit: Annotated[float, Field(gt=0, le=600)] = 5.0
+    memory_mb: Annotated[int, Field(ge=64)] = 1024
+    workers: Annotated[int, Field(ge=1)] | None = None
+    file: str | None = None
+    subset: Subset = "all"
+    test_file: str | None = None
+    on_error: OnError = "raise"
 
     primary: ClassVar[str] = "solved_rate"
+    overlaps: ClassVar[bool] = True
 
-    def problems_of(self) -> Problems:
-        """Where the two sides come from."""
+    def __init_subclass__(cls) -> None:
+        """Explain the options above in the docstring of a subclass too, before its references."""
+        said, own = inspect.getdoc(CodeTask) or "", inspect.cleandoc(cls.__doc__ or "")
+        if own and ARGS not in own:
+            head, section, tail = own.partition("\n\nReferences:")
+            cls.__doc__ = f"{head}{said[said.index(ARGS) :]}{section}{tail}"
+
+    def tested_on(self) -> Side | None:
+        """The test; None takes the last tenth of what is trained on."""
         raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:
         """The settings alone: data and workers are each process's own."""
-        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+        return {each.name: self.__dict__[each.name] for each in fields(self)}
 
-    def draw(self, num: int, key: Key) -> list[Example]:
-        """Training problems of a round: its slice of the shuffled epochs."""
-        rows = self._problems.trained_on
-        return [rows[i] for i in epoch_positions(len(rows), num, key)]
+    def training_rows(self) -> list[Example]:
+        """All problems to train on."""
+        return self._problems.trained_on
 
-    def test(self, num: int) -> list[Example]:
-        """The first `num` test problems, in the order of their source."""
-        return self._problems.held_out[:num]
+    def test_rows(self) -> list[Example]:
+        """All problems to test on, in the order of their source."""
+        return self._problems.held_out
 
     def prompt(self, example: Example) -> str | Messages:
         """The problem and how to answer it, as `prompt_style` says."""
@@ -180,9 +222,6 @@ class CodeTask:
     def _functions(self) -> dict[str, RewardFunction]:
         """Name -> function of texts and examples."""
 
-        def alone(judge: Callable[[str], float]) -> RewardFunction:
-            return lambda texts, _: [judge(text) for text in texts]
-
         def tested(judge: Callable[[float], float]) -> RewardFunction:
             return lambda texts, examples: [
                 _entry(each, judge) for each in self._verdicts(texts, examples)
@@ -207,7 +246,8 @@ class CodeTask:
 
     @cached_property
     def _problems(self) -> Problems:
-        return self.problems_of()
+        training = Side("file", self.file, "kodcode-light-rl-10k", "train", text_columns=TEXT)
+        return Problems(training, self.tested_on(), self.subset)
 
 
 def _entry(verdicts: Sequence[Verdict], judge: Callable[[float], float]) -> float | TimeoutError:

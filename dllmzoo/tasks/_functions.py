@@ -17,16 +17,17 @@ BUILT_IN = ("exact_match", "contains")
 
 @dataclass(frozen=True)
 class Named:
-    """A registered reward function and the columns it reads."""
+    """A registered reward function, the columns it reads, and whether it may overlap."""
 
     function: RewardFunction
     columns: tuple[str, ...]
+    overlaps: bool = False
 
 
 FUNCTIONS: dict[str, Named] = {}
 
 
-def reward(name: str, *, columns: tuple[str, ...] = ()) -> Callable[[F], F]:
+def reward(name: str, *, columns: tuple[str, ...] = (), overlaps: bool = False) -> Callable[[F], F]:
     """Decorator that makes a function usable as `task.rewards: {name: weight}`.
 
     The function is called as `function(texts, records)` with two lists of one length and returns
@@ -37,6 +38,9 @@ def reward(name: str, *, columns: tuple[str, ...] = ()) -> Callable[[F], F]:
         name: how recipes call it.
         columns: columns the function reads; data without one of them are refused when they are
             opened, before any training.
+        overlaps: True lets it be called in a thread beside the main one, a part of the round's
+            texts at a time, while others are sampled: for a reward that waits, for a server or a
+            process. Signals, and time limits made of them, work in the main thread only.
 
     Example:
         >>> @reward("short", columns=("limit",))
@@ -58,7 +62,7 @@ def reward(name: str, *, columns: tuple[str, ...] = ()) -> Callable[[F], F]:
                 f"the reward {name!r} is declared twice: at {location(holder.function)} "
                 f"and at {location(function)}; rename one of them"
             )
-        FUNCTIONS[name] = Named(function, tuple(columns))
+        FUNCTIONS[name] = Named(function, tuple(columns), overlaps)
         return function
 
     return decorate

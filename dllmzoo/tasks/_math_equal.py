@@ -22,6 +22,7 @@ _FORMULA = re.compile(r"\\[A-Za-z{]|[\^*+(\[\u221a]|[0-9]\s*-\s*[0-9]")
 _POWER = re.compile(r"\^|\*\*")
 _PLAIN_OPERAND = re.compile(r"[+-]?[0-9.,]+|\\[A-Za-z]+|.?", re.DOTALL)
 _SMALL_POWER = re.compile(r"[({]?([0-9]{1,2})(?:\^|\*\*)[({]?([0-9]{1,2})[)}]?[)}]?")
+_POWER_OF_POWER = re.compile(r"(?=[0-9)}](?:\^|\*\*)[({]*([0-9]+)[)}]+(?:\^|\*\*)[({]*([0-9]+))")
 _FACTORIAL = re.compile(r"(?:[0-9]{4,}|[)}!])\s*!")
 _MACRO = re.compile(r"\\[A-Za-z]+|\\.")
 _NOTATION = re.compile(r"\\(?:left|right)(?![A-Za-z])|\\[()\[\],;:! ]|\$|\s")
@@ -100,6 +101,10 @@ def too_large(text: str) -> bool:
         >>> too_large("99**99**99"), too_large("2^{2023}"), too_large("e^{x^2}")
         (True, False, False)
     """
+    dense = _NOTATION.sub("", text)
+    pairs = _POWER_OF_POWER.findall(dense)
+    if any(int(one) * int(other) >= 10**MOST_DIGITS for one, other in pairs):
+        return True
     if _FACTORIAL.search(text):
         return True
     return any(_large(exponent) for exponent in _exponents(text))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dllmzoo.protocols import Ratio
 from dllmzoo.records import Example, Key, Rewards
-from dllmzoo.tasks._epochs import epoch_positions
 from dllmzoo.tasks._question_prompts import PromptStyle, asked, demonstration
 from dllmzoo.tasks._rewards import OnError, RewardFunction, score
+from dllmzoo.tasks._rows_task import RowsTask
 
 if TYPE_CHECKING:
     from dllmzoo.tasks._extract import Extracted
@@ -18,7 +18,7 @@ Judge = Callable[[str, Example], Any]
 """A reward of one text; what it raises or returns is explained in `_rewards.score`."""
 
 
-class QuestionTask:
+class QuestionTask(RowsTask):
     """A task whose data are `Questions`; a subclass says how a result is found and compared.
 
     It has the fields `prompt_style`, `rewards`, `file`, `test_file` and `on_error`, the properties
@@ -31,6 +31,7 @@ class QuestionTask:
     ways: ClassVar[tuple[str, ...]]
     """How `extract` may find a result."""
     primary: ClassVar[str] = "solved_rate"
+    overlaps: ClassVar[bool] = True
 
     if TYPE_CHECKING:
         prompt_style: PromptStyle
@@ -43,14 +44,13 @@ class QuestionTask:
 
         def extract(self, text: str) -> Extracted: ...
 
-    def draw(self, num: int, key: Key) -> list[Example]:
-        """Training questions of a round: its slice of the shuffled epochs."""
-        rows = self._questions.trained_on
-        return [rows[i] for i in epoch_positions(len(rows), num, key)]
+    def training_rows(self) -> list[Example]:
+        """All questions to train on."""
+        return self._questions.trained_on
 
-    def test(self, num: int) -> list[Example]:
-        """The first `num` test questions, in the order of their source."""
-        return self._questions.held_out[:num]
+    def test_rows(self) -> list[Example]:
+        """All questions to test on, in the order of their source."""
+        return self._questions.held_out
 
     def prompt(self, example: Example) -> str | list[dict[str, str]]:
         """The question and how to answer it, as `prompt_style` says."""

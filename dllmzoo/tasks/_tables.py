@@ -7,7 +7,7 @@ import gzip
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,27 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Table:
-    """Rows, the columns they have, and where they are from (for messages)."""
+    """Rows, the columns they have, and where they are from (for messages).
+
+    Args:
+        rows: column -> value of each.
+        columns: their names.
+        source: file or data set.
+        lines: of the file, on which the rows stand; None where they have no lines.
+    """
 
     rows: Sequence[Mapping[str, Any]]
     columns: tuple[str, ...]
     source: str
+    lines: tuple[int, ...] | None = None
+
+    def place(self, row: int) -> str:
+        """Where row 0, 1, ... stands, for messages: `FILE:LINE`, or the number of the row."""
+        return (
+            f"{self.source}, row {row + 1}"
+            if self.lines is None
+            else (f"{self.source}:{self.lines[row]}")
+        )
 
     def require(self, *columns: str, why: str = "") -> None:
         """Check that every one of the columns is there.
@@ -87,7 +103,9 @@ def read_file(path: str, *, text_columns: Sequence[str] = (), keep_blank: bool =
     file = find_file(path)
     options: dict[str, Any] = {}
     if _ending(file) in (".jsonl", ".ndjson"):
-        return _table(_json_lines(file), str(file))
+        numbered = _json_lines(file)
+        table = _table([row for _, row in numbered], str(file))
+        return replace(table, lines=tuple(number for number, _ in numbered))
     if format_of(file) == "csv":
         options = {
             "converters": dict.fromkeys(text_columns, str),
@@ -113,8 +131,8 @@ def read_file(path: str, *, text_columns: Sequence[str] = (), keep_blank: bool =
     return _table(rows, str(file))
 
 
-def _json_lines(file: Path) -> list[dict[str, Any]]:
-    """One object a line, every value as it is written: no date, no number is guessed."""
+def _json_lines(file: Path) -> list[tuple[int, dict[str, Any]]]:
+    """Line and object, one a line, every value as it is written: nothing is guessed."""
     opened = gzip.open if file.suffix == ".gz" else open
     rows = []
     try:
@@ -127,7 +145,7 @@ def _json_lines(file: Path) -> list[dict[str, Any]]:
                     raise TaskError(
                         f"{file}:{number} holds no JSON object, but {line.strip()[:40]}"
                     )
-                rows.append(row)
+                rows.append((number, row))
     except TaskError:
         raise
     except (OSError, ValueError) as error:

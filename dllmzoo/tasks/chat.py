@@ -12,19 +12,21 @@ from dllmzoo.errors import TaskError
 from dllmzoo.protocols import Ratio
 from dllmzoo.records import Example, Key, Rewards
 from dllmzoo.tasks._conversations import Messages, Turns, conversation, demonstrations, opening
-from dllmzoo.tasks._epochs import epoch_positions
 from dllmzoo.tasks._questions import rows_of
 from dllmzoo.tasks._rewards import score
+from dllmzoo.tasks._rows_task import RowsTask
 from dllmzoo.tasks._splits import shuffle_rank
 from dllmzoo.tasks._tables import Table, read_file, read_hub, refuse_two_sources
 from dllmzoo.zoo import TASKS
 
+Placed = tuple[Messages, str]
+"""A conversation, and where it stands in the data."""
 NO_DATA = "the task chat has no data: give `file` (JSONL, CSV, Parquet) or `hub`"
 
 
 @TASKS.register("chat")
 @dataclass(frozen=True)
-class Chat:
+class Chat(RowsTask):
     """Conversations in `messages` form, from a file or the hub; made for `stage: sft`.
 
     The tokenizer's chat template renders them. Everything before an answer is its prompt, which
@@ -84,14 +86,13 @@ class Chat:
         if (self.prompt_column is None) != (self.answer_column is None):
             raise ValueError("data in two columns need both: prompt and answer")
 
-    def draw(self, num: int, key: Key) -> list[Example]:
-        """The rows of a round: its slice of the shuffled epochs."""
-        rows = self._sides[0]
-        return [rows[i] for i in epoch_positions(len(rows), num, key)]
+    def training_rows(self) -> list[Example]:
+        """All rows to train on; `at` says where each stands."""
+        return self._sides[0]
 
-    def test(self, num: int) -> list[Example]:
-        """The first `num` held-out rows: in file order, or in the order of the seeded choice."""
-        return self._sides[1][:num]
+    def test_rows(self) -> list[Example]:
+        """All held-out rows: in file order, or in the order of the seeded choice."""
+        return self._sides[1]
 
     def prompt(self, example: Example) -> Messages:
         """All messages before the answer."""
@@ -148,10 +149,11 @@ class Chat:
             return self._rows(talks), self._rows(self._conversations(held))
         return self._divided(talks, table.source)
 
-    def _divided(self, talks: list[Messages], source: str) -> tuple[list[Example], list[Example]]:
+    def _divided(self, talks: list[Placed], source: str) -> tuple[list[Example], list[Example]]:
         alike: dict[str, list[Example]] = {}
-        for turns in talks:
-            alike.setdefault(opening(turns), []).extend(demonstrations(turns, self.turns))
+        for turns, place in talks:
+            rows = self._rows([(turns, place)])
+            alike.setdefault(opening(turns), []).extend(rows)
         if len(alike) < 2:
             raise TaskError(
                 f"all conversations of {source} open alike, so none can be held out; give test_file"
@@ -167,11 +169,15 @@ class Chat:
         training = [row for name, rows in alike.items() if name not in aside for row in rows]
         return training, [row for name in held for row in alike[name]]
 
-    def _rows(self, talks: list[Messages]) -> list[Example]:
-        return [row for turns in talks for row in demonstrations(turns, self.turns)]
+    def _rows(self, talks: list[Placed]) -> list[Example]:
+        return [
+            {**row, "at": place}
+            for turns, place in talks
+            for row in demonstrations(turns, self.turns)
+        ]
 
-    def _conversations(self, table: Table) -> list[Messages]:
-        """Every row of the data as a conversation.
+    def _conversations(self, table: Table) -> list[Placed]:
+        """Every row of the data as a conversation, and where it stands.
 
         Raises:
             TaskError: a column is missing, or rows cannot be used; names them.
@@ -186,7 +192,7 @@ class Chat:
         if self.prompt_column is not None and self.answer_column is not None:
             columns = [self.prompt_column, self.answer_column]
         found = rows_of(table, self._conversation, [(name,) for name in columns])
-        return [row["messages"] for row in found]
+        return [(row["messages"], table.place(i)) for i, row in enumerate(found)]
 
     def _conversation(self, row: Mapping[str, Any]) -> Example:
         if self.prompt_column is None or self.answer_column is None:

@@ -145,6 +145,11 @@ class Records:
         named = {"answers": bool(self.answer_columns), "blanks": self.infill_column is not None}
         return frozenset(kind for kind, there in named.items() if there)
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether all of its rewards may be called in another thread."""
+        return all(name in COMPARISONS or FUNCTIONS[name].overlaps for name in self.rewards)
+
     def given(self, example: Example, key: Key, sample: int) -> str:
         """The stored answer of a row: column `sample` modulo the number of columns."""
         if not self.answer_columns:

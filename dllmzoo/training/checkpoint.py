@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from dllmzoo.models._sharded import is_sharded, spread_like
 from dllmzoo.training import shards
@@ -41,29 +43,92 @@ class State:
     low_evaluations: int = 0
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """What a checkpoint of parameters that are not sharded holds.
+
+    Args:
+        state: where the run stands.
+        weights: the trainable ones, by name.
+        optimizer: its state dict.
+        scheduler: that of the learning-rate schedule.
+    """
+
+    state: State
+    weights: dict[str, Tensor]
+    optimizer: dict[str, Any]
+    scheduler: dict[str, Any]
+
+
+def snapshot(state: State, learner: Learner) -> Snapshot:
+    """A copy in main memory, complete when this returns, that training does not touch."""
+    used = in_use(state, learner)
+    held = Snapshot(
+        state, _copied(used.weights), _copied(used.optimizer), copy.deepcopy(used.scheduler)
+    )
+    if learner.accelerator.device.type == "cuda":
+        torch.cuda.synchronize(learner.accelerator.device)
+    return held
+
+
 def save(folder: Path, state: State, learner: Learner) -> Path:
     """Write `checkpoints/round-NNNNNN`, atomically; all processes must call.
 
     Holds the trainable weights, the optimiser, the learning-rate schedule and the state. Random
     numbers need no state: they are keyed by seed, round and sample. Sharded parameters are written
-    by the processes that hold them, into a folder that all of them must see.
+    by the processes that hold them, into a folder that all of them must see; others by the main
+    process.
     """
-    path = folder / "checkpoints" / f"{PREFIX}{state.round:06d}"
-    policy = learner.accelerator.unwrap_model(learner.policy)
-    with _folder_of_all(path, learner.accelerator) as inside:
-        if is_sharded(policy):
+    policy, accelerator = learner.accelerator.unwrap_model(learner.policy), learner.accelerator
+    path = path_of(folder, state.round)
+    if is_sharded(policy):
+        with _folder_of_all(path, accelerator) as inside:
             shards.save(inside / shards.FOLDER, policy, learner.optimizer)
-        elif learner.accelerator.is_main_process:
-            weights = {
-                name: parameter.detach().cpu().contiguous()
-                for name, parameter in shards.trained(policy).items()
-            }
-            save_file(weights, inside / "weights.safetensors")
-            torch.save(learner.optimizer.state_dict(), inside / "optimizer.pt")
-        if learner.accelerator.is_main_process:
-            torch.save(learner.scheduler.state_dict(), inside / "scheduler.pt")
-            (inside / "state.json").write_text(json.dumps(asdict(state), indent=2) + "\n")
+            if accelerator.is_main_process:
+                _write_rest(inside, state, learner.scheduler.state_dict())
+    elif accelerator.is_main_process:
+        write(folder, in_use(state, learner))
     return path
+
+
+def write(folder: Path, held: Snapshot) -> Path:
+    """Write a checkpoint, atomically, in any thread of the main process."""
+    path = path_of(folder, held.state.round)
+    with whole_folder(path) as inside:
+        weights = {name: value.cpu().contiguous() for name, value in held.weights.items()}
+        save_file(weights, inside / "weights.safetensors")
+        torch.save(held.optimizer, inside / "optimizer.pt")
+        _write_rest(inside, held.state, held.scheduler)
+    return path
+
+
+def path_of(folder: Path, round: int) -> Path:
+    """The checkpoint of a round."""
+    return folder / "checkpoints" / f"{PREFIX}{round:06d}"
+
+
+def in_use(state: State, learner: Learner) -> Snapshot:
+    """The tensors themselves: the next update changes them."""
+    policy = learner.accelerator.unwrap_model(learner.policy)
+    weights = {name: p.detach() for name, p in shards.trained(policy).items()}
+    return Snapshot(state, weights, learner.optimizer.state_dict(), learner.scheduler.state_dict())
+
+
+def _copied(value: Any) -> Any:
+    """The same with copies of all tensors in main memory, pinned where they come from a GPU."""
+    if isinstance(value, dict):
+        return {key: _copied(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_copied, value))
+    if not isinstance(value, Tensor):
+        return value
+    held = torch.empty_like(value, device="cpu", pin_memory=value.is_cuda)
+    return held.copy_(value.detach(), non_blocking=value.is_cuda)
+
+
+def _write_rest(inside: Path, state: State, scheduler: dict[str, Any]) -> None:
+    torch.save(scheduler, inside / "scheduler.pt")
+    (inside / "state.json").write_text(json.dumps(asdict(state), indent=2) + "\n")
 
 
 @contextmanager

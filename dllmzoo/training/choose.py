@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from einops import rearrange
 from torch import Tensor
 
 from dllmzoo.records import Key, Rewards, Rollout, Steps
-from dllmzoo.training.method import Learner, Method
+from dllmzoo.training.grading import Grader
+from dllmzoo.training.method import Method
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,12 @@ class Choice:
     previews: Rewards | None = None
 
 
-def choose(
-    method: Method, learner: Learner, rollout: Rollout, rewards: Rewards, key: Key
-) -> Choice:
+def choose(method: Method, rollout: Rollout, grader: Grader, key: Key) -> Choice:
     """The selector's steps.
 
     A selector that ranks by advantage sees the advantages of all T steps, which come from the
-    drafts that the sampler stored; those of the chosen steps are then gathered.
+    drafts that the sampler stored; those of the chosen steps are then gathered. Only such a one
+    waits for the rewards.
     """
     selector = method.selector
     if selector is None:
@@ -44,10 +43,10 @@ def choose(
         return Choice(selector(rollout, key))
     every = every_step(rollout)
     drafts = rollout.draft_before(every.start_BK)
-    previews = None
+    rewards, previews = grader.finals.rewards, None
     if method.advantage.needs_previews:
         assert drafts is not None, "checks let only samplers that store drafts through"
-        previews = reward_guesses(method, learner, rollout, drafts)
+        previews = grader.guesses(rollout, drafts).rewards
     advantage_BA = method.advantage(rewards, previews, every, rollout, key.round)
     advantage_BT = advantage_BA.expand(-1, rollout.num_steps)
     steps = selector(rollout, key, advantage_BT)  # type: ignore[call-arg]
@@ -66,15 +65,6 @@ def every_step(rollout: Rollout) -> Steps:
     start_BK = torch.arange(T, device=rollout.tokens_BL.device).expand(B, T)
     used_BT = start_BK.new_zeros(B, T + 1).scatter(1, rollout.reveal_BL + 1, 1)[:, 1:]
     return Steps(start_BK, start_BK + 1, used_BT.float())
-
-
-def reward_guesses(
-    method: Method, learner: Learner, rollout: Rollout, guess_BKL: Tensor
-) -> Rewards:
-    """Rewards of guessed answers, a flat list ordered (b k)."""
-    guessed = rearrange(guess_BKL, "b k l -> (b k) l")
-    again = [example for example in rollout.examples for _ in range(guess_BKL.shape[1])]
-    return method.task.reward(learner.codec.texts(guessed[:, -rollout.canvas :]), again)
 
 
 def _columns(value_BKL: Tensor, column_BK: Tensor) -> Tensor:

@@ -53,6 +53,7 @@ class Plan:
         seconds: of a round on this machine, from a measured matrix product; a rough guess.
         rounds: of the run.
         device: of this machine, which the seconds are for.
+        normaliser: what the sum over a loss's units, and the log-probs inside it, are divided by.
     """
 
     samples: int
@@ -65,6 +66,7 @@ class Plan:
     seconds: float
     rounds: int
     device: str = "this machine"
+    normaliser: str = "not said by this loss"
 
     def rows(self) -> list[tuple[str, str]]:
         """Label and value of each line of the dry run."""
@@ -75,6 +77,7 @@ class Plan:
             ("scored rows per round", f"{self.score_rows:,}"),
             ("trained rows per round", f"{self.train_rows:,}"),
             ("model calls per round", f"{self.forwards:,}"),
+            ("the loss is divided by", self.normaliser),
             ("FLOPs per round", f"{self.flops:.3g}"),
             ("estimated for", self.device),
             ("estimated time per round", f"{self.seconds:.3g} s"),

@@ -22,8 +22,8 @@ OURS = (
 )  # fmt: skip
 """What a run writes. The manifest is deleted last: it marks the folder as ours until then."""
 MAY_DIFFER = (
-    "train.rounds", "train.max_minutes", "train.save_every", "train.keep_last", "train.trackers",
-    "train.log_rollouts", "output", "evaluate", "smoke", "title",
+    "train.rounds", "train.max_minutes", "train.save_every", "train.keep_last", "train.async_save",
+    "train.trackers", "train.log_rollouts", "output", "evaluate", "smoke", "title",
 )  # fmt: skip
 """Recipe keys that a resumed run may change: they move no number of a round."""
 

@@ -13,7 +13,7 @@ from dllmzoo.records import Prompts, Rollout
 
 def narrowed(prompts: Prompts) -> Prompts:
     """The rows without the columns in which none of them has a token."""
-    start = int(prompts.attend_BL.long().argmax(1).min()) if len(prompts.tokens_BL) else 0
+    start = int(prompts.attend_BL.bool().long().argmax(1).min()) if len(prompts.tokens_BL) else 0
     if start == 0:
         return prompts
     tokens_BL, attend_BL = prompts.tokens_BL[:, start:], prompts.attend_BL[:, start:]

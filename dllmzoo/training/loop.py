@@ -10,10 +10,12 @@ from torch import Tensor
 from dllmzoo import protocols
 from dllmzoo.records import Experience, Key, Rollout, Steps, Views
 from dllmzoo.scoring import Scores, score, score_and_guess
-from dllmzoo.training.choose import choose, reward_guesses
+from dllmzoo.training.choose import choose
+from dllmzoo.training.grading import Grader
 from dllmzoo.training.meter import Meter
 from dllmzoo.training.method import Budget, Learner, Method, weights
-from dllmzoo.training.sampling import answers, draw, sample
+from dllmzoo.training.sampling import draw, sample
+from dllmzoo.training.sampling_gap import sampling_gap
 from dllmzoo.training.update import update
 
 
@@ -42,64 +44,74 @@ def train(
 def collect(
     method: Method, budget: Budget, learner: Learner, meter: Meter, seed: int, round: int
 ) -> Experience:
-    """Sample, reward, choose steps, score old and reference, assign credit."""
+    """Sample, choose steps, score old and reference, assign credit.
+
+    The grader judges answers and guesses meanwhile; the advantage waits for it.
+    """
     policy = learner.accelerator.unwrap_model(learner.policy).eval()
     likelihood, loss = method.likelihood, method.loss
 
     def key(purpose: str, pass_: int = 0) -> Key:
         return Key(seed, round, purpose, pass_)
 
-    with meter.time("rollout"):
-        prompts = draw(method, budget, learner, key("prompts"))
-        rollout = sample(method.sampler, policy, prompts, key("sample"), budget.rollout_batch)
-    meter.sampled(rollout, method.sampler)
-    with meter.time("reward"):
-        texts = learner.codec.texts(answers(rollout.tokens_BL, rollout))
-        rewards = method.task.reward(texts, rollout.examples)
-        choice = choose(method, learner, rollout, rewards, key("select"))
-    steps = choice.steps
+    with Grader(method.task, learner, meter) as grader:
+        with meter.time("rollout"):
+            prompts = draw(method, budget, learner, key("prompts"))
+            rollout = sample(
+                method.sampler, learner.sampling_policy, prompts, key("sample"),
+                budget.rollout_batch, grader.answers,
+            )  # fmt: skip
+        meter.sampled(rollout, method.sampler)
+        choice = choose(method, rollout, grader, key("select"))
+        steps = choice.steps
 
-    def plans(purpose: str) -> tuple[Views, ...]:
-        number = budget.passes if likelihood.random else 1
-        made = [
-            likelihood.plan(rollout, steps, key(purpose, p), budget.passes) for p in range(number)
-        ]
-        return tuple(made * (budget.passes // number))
+        def plans(purpose: str) -> tuple[Views, ...]:
+            number = budget.passes if likelihood.random else 1
+            made = [
+                likelihood.plan(rollout, steps, key(purpose, p), budget.passes)
+                for p in range(number)
+            ]
+            return tuple(made * (budget.passes // number))
 
-    views = plans("views")
-    anchors = views if likelihood.shares_masks else plans("old_views")
+        views = plans("views")
+        anchors = views if likelihood.shares_masks else plans("old_views")
 
-    def scorer(network: protocols.Policy | None) -> Callable[[Views], Scores]:
-        assert network is not None
-        return lambda plan: score(network, rollout, plan, micro_batch=budget.micro_batch)
+        def scorer(network: protocols.Policy | None) -> Callable[[Views], Scores]:
+            assert network is not None
+            return lambda plan: score(network, rollout, plan, micro_batch=budget.micro_batch)
 
-    refined = hasattr(likelihood, "refine")
-    with meter.time("score"):
-        guessed = method.advantage.needs_previews and choice.advantage_BA is None
-        first = score_first(
-            method, budget, policy, rollout, anchors[0], steps if guessed else None, key("guesses")
-        )
-        old = (first.logprob_BKL,)
-        if loss.needs_old or refined:
-            old = once(anchors, scorer(policy), first)
-        for plan in {id(plan): plan for plan in anchors[: len(old)]}.values():
-            meter.scored(plan, rollout)
-        if refined:
-            views, old = refine(likelihood, anchors, old)
-            anchors = views
-        reference = once(anchors, scorer(learner.reference)) if loss.needs_reference else ()
-        for plan in {id(plan): plan for plan in anchors}.values():
-            meter.scored(plan, rollout, times=int(bool(reference)))
-    meter.estimator(likelihood, anchors[0], old[0])
+        refined = hasattr(likelihood, "refine")
+        with meter.time("score"):
+            guessed = method.advantage.needs_previews and choice.advantage_BA is None
+            first = score_first(
+                method, budget, policy, rollout, anchors[0], steps if guessed else None,
+                key("guesses"),
+            )  # fmt: skip
+            guesses = None
+            if first.guess_BKL is not None:
+                guesses = grader.guesses(rollout, first.guess_BKL)
+            old = (first.logprob_BKL,)
+            if loss.needs_old or refined:
+                old = once(anchors, scorer(policy), first)
+            for plan in {id(plan): plan for plan in anchors[: len(old)]}.values():
+                meter.scored(plan, rollout)
+            if refined:
+                views, old = refine(likelihood, anchors, old)
+                anchors = views
+            reference = once(anchors, scorer(learner.reference)) if loss.needs_reference else ()
+            for plan in {id(plan): plan for plan in anchors}.values():
+                meter.scored(plan, rollout, times=int(bool(reference)))
+            if learner.rollouts is not None or getattr(method.sampler, "approximate", False):
+                sampling_gap(policy, rollout, key("gap"), budget.micro_batch).into(meter)
+        meter.estimator(likelihood, anchors[0], old[0])
 
-    previews, advantage_BA = choice.previews, choice.advantage_BA
-    with meter.time("reward"):
-        if first.guess_BKL is not None:
-            previews = reward_guesses(method, learner, rollout, first.guess_BKL)
+        rewards = grader.finals.rewards
+        previews = choice.previews if guesses is None else guesses.rewards
+    advantage_BA = choice.advantage_BA
     if advantage_BA is None:
         advantage_BA = method.advantage(rewards, previews, steps, rollout, round)
     meter.experience(rollout, steps, rewards, previews, advantage_BA)
-    meter.ratios(method.task.metrics(texts, rollout.examples), "rollout")
+    meter.ratios(grader.finals.metrics, "rollout")
     return Experience(
         rollout, steps, rewards, advantage_BA, views, anchors, old, reference,
         choice.guess_BKL if first.guess_BKL is None else first.guess_BKL, previews,

@@ -65,6 +65,7 @@ def manifest(recipe: Recipe, learner: Learner, command: str) -> dict[str, Any]:
         "stage": recipe.stage,
         "seed": recipe.seed,
         "command": command,
+        "notices": list(recipe.notices),
         "commit": commit(),
         "versions": versions(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),

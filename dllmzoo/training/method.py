@@ -47,6 +47,15 @@ class Learner:
     scheduler: Any
     accelerator: Any
     codec: Any
+    rollouts: Any = None
+    """A `RolloutCopy`, where answers are sampled in another precision."""
+
+    @property
+    def sampling_policy(self) -> Any:
+        """The network that samples, in evaluation mode and up to date."""
+        if self.rollouts is not None:
+            return self.rollouts.refreshed()
+        return self.accelerator.unwrap_model(self.policy).eval()
 
     @property
     def shards(self) -> bool:

@@ -78,7 +78,22 @@ def plan(recipe: Recipe) -> Plan:
     return Plan(
         work.samples, work.updates, work.rollout_rows, work.scored.rows, work.trained.rows, calls,
         total, total / (EFFICIENCY * machine_speed()), train.rounds, machine_name(),
+        normaliser_of(recipe),
     )  # fmt: skip
+
+
+def normaliser_of(recipe: Recipe) -> str:
+    """What divides the loss of a recipe, in the words of its options."""
+    if recipe.stage == "sft":
+        return "answer tokens of all rows"
+    loss = recipe.loss
+    options = ("normaliser", "length_norm", "kl_normaliser", "kl_length_norm")
+    said = [(name, getattr(loss, name, None)) for name in options]
+    if not getattr(loss, "kl_coef", 0):
+        said = said[:2]
+    return "; ".join(f"{name}: {value}" for name, value in said if value is not None) or (
+        Plan.normaliser
+    )
 
 
 def views_of(recipe: Recipe, block_size: int | None = None) -> int:
@@ -138,12 +153,14 @@ def _rollout(recipe: Recipe, samples: int, prompt: int, size: int | None) -> lis
     """What the sampler reads for some samples, at most."""
     sampler = recipe.sampler
     planned = getattr(sampler, "planned_reads", None)
-    if planned is None or size is None:
+    needs_size = getattr(sampler, "needs_blocks", False) and size is None
+    reads = () if planned is None or needs_size else planned(prompt, size)
+    if not reads:
         rows = samples * getattr(sampler, "num_forwards", sampler.num_steps)
         return [Read(rows, prompt + sampler.answer_length, rows * sampler.answer_length)]
     return [
         Read(samples * rows, queries, samples * logits, keys=None if keys == queries else keys)
-        for rows, queries, keys, logits in planned(prompt, size)
+        for rows, queries, keys, logits in reads
     ]
 
 

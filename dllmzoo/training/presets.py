@@ -46,7 +46,7 @@ PRESETS = {
         sampler={
             "name": "low_confidence", "block_length": 32, "cfg_scale": 0.0, "threshold": None,
             "end_rule": "none", "stop_at_end": False, "commits": "linear", "record_drafts": False,
-            "end_damping": None,
+            "end_damping": None, "cache": None,
         },
         steps_per_token=0.5,
         task={

@@ -141,6 +141,7 @@ class Codec:
         first: int = 0,
         tail: Tail = "canvas",
         too_long: TooLong = "refuse",
+        row_length: int | None = None,
         widest: Callable[[int], int] = int,
     ) -> Demonstrated:
         """Prompts and their demonstrations; an answer to messages ends as the template ends it.
@@ -153,6 +154,7 @@ class Codec:
             first: index in the round of the first example, before sharding.
             tail: what follows an answer, see `recipe.sections.Sft`.
             too_long: what becomes of a demonstration that does not fit.
+            row_length: most tokens of a packed row, which a demonstration has to fit; None = any.
             widest: longest answer here -> longest of all processes; read with `tail: batch`.
 
         Raises:
@@ -163,7 +165,7 @@ class Codec:
             self._demonstration(task, example, key, first + row)
             for row, example in enumerate(examples)
         ]
-        problems = [self._too_long(prompt, answer, answer_length, tail) for prompt, answer in pairs]
+        problems = [self._too_long(*pair, answer_length, tail, row_length) for pair in pairs]
         if too_long == "refuse":
             for problem in filter(None, problems):
                 raise TaskError(f"{problem}, or leave such rows out (sft.too_long: drop)")
@@ -190,6 +192,26 @@ class Codec:
         made = (answer_BN, real_BN, torch.tensor(kept, dtype=torch.bool))
         return Demonstrated(prompts, *(each.to(self.device) for each in made))
 
+    def misfit(
+        self, task: Task, example: Example, key: Key, *, answer_length: int, tail: Tail,
+        row_length: int | None = None,
+    ) -> str | None:  # fmt: skip
+        """What is wrong with the length of a demonstration; None if it fits.
+
+        Args:
+            task: prompts and answers.
+            example: one of its.
+            key: of answers that are drawn.
+            answer_length: N, most tokens of an answer.
+            tail: what follows an answer, see `recipe.sections.Sft`.
+            row_length: most tokens of a packed row; None = any.
+
+        Raises:
+            TaskError: it cannot be written at all.
+        """
+        pair = self._demonstration(task, example, key, 0)
+        return self._too_long(*pair, answer_length, tail, row_length)
+
     def _demonstration(
         self, task: Task, example: Example, key: Key, sample: int
     ) -> tuple[list[int], list[int]]:
@@ -201,8 +223,9 @@ class Codec:
         return self.prompt_ids(prompt), without_rest(self.tokenizer, self._ids(text), self.stop_ids)
 
     def _too_long(
-        self, prompt: list[int], answer: list[int], answer_length: int, tail: Tail
-    ) -> str | None:
+        self, prompt: list[int], answer: list[int], answer_length: int, tail: Tail,
+        row_length: int | None,
+    ) -> str | None:  # fmt: skip
         """What is wrong with a demonstration's length, and what to change; None if it fits."""
         if len(answer) > answer_length:
             return (
@@ -214,6 +237,12 @@ class Codec:
             return (
                 f"a prompt of {len(prompt)} tokens and an answer of {filled} exceed the model's "
                 f"{self.max_length}; shorten `sampler.answer_length` or drop the example"
+            )
+        ended = len(self._ended(answer, answer_length)) if tail == "end" else filled
+        if row_length is not None and len(prompt) + ended > row_length:
+            return (
+                f"a prompt and its answer have {len(prompt) + ended} tokens, and a packed row "
+                f"{row_length}; raise `sft.pack`"
             )
         return None
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dllmzoo.errors import HealthError, Interrupted
 from dllmzoo.training.folder import RunFolder, finished, refuse_another_recipe, refuse_folder
+from dllmzoo.training.stops import noted
 
 if TYPE_CHECKING:
     from dllmzoo.training.interrupt import StopRequest
@@ -68,7 +69,8 @@ def train(
     folder = RunFolder(Path(resume) if resume not in (None, "auto") else Path(loaded.output))
     if os.environ.get("RANK", "0") == "0":  # others may see what the first has just made
         refuse_folder(folder, resume, overwrite, loaded.model.weights)
-    return _Run(loaded, folder, resume is not None, command, policy, tokenizer).rounds()
+    run = _Run(loaded, folder, resume is not None, command, policy, tokenizer)
+    return noted(run.rounds(), folder)
 
 
 class _Run:
@@ -84,6 +86,7 @@ class _Run:
         self.command = command
         self.given = policy, tokenizer
         self.accelerator: Any = None
+        self.saver: Any = None
         self.watch: Any = None
         self.started = 0.0
         self.earlier = 0.0  # minutes of earlier sittings
@@ -113,32 +116,40 @@ class _Run:
         self._open()
         if self.state.round == 0:
             yield self._first()
-        try:
-            for round, meter, seen in self._loop():
-                row = self._row(round, meter, seen)
-                stopping, late = self._flags(stop.signal is not None)
-                last = round == self.recipe.train.rounds or late
-                row |= self._evaluation(round, last)
-                self._keep(row, last or stopping)
-                yield row
-                self._refuse_collapse(row)
-                if stopping and not last:
-                    raise Interrupted(
-                        f"stopped by {stop.signal or 'another process'} after round {round}, "
-                        f"saved in {self.folder.last_checkpoint()}; go on with --resume auto"
-                    )
-                if last:
-                    break
-        except GeneratorExit:
-            self._save()
-            raise
+        with self.saver:
+            try:
+                yield from self._recorded(stop)
+            except GeneratorExit:
+                self._save(now=True)
+                raise
         self._finish()
+
+    def _recorded(self, stop: StopRequest) -> Iterator[dict[str, Any]]:
+        """Each round as a row that is on disk, with its checkpoint where one is due."""
+        for round, meter, seen in self._loop():
+            self.saver.check()
+            row = self._row(round, meter, seen)
+            stopping, late = self._flags(stop.signal is not None)
+            last = round == self.recipe.train.rounds or late
+            row |= self._evaluation(round, last)
+            self._keep(row, last or stopping)
+            yield row
+            self._refuse_collapse(row)
+            if stopping and not last:
+                raise Interrupted(
+                    f"stopped by {stop.signal or 'another process'} after round {round}, "
+                    f"saved in {self.folder.last_checkpoint()}; go on with --resume auto"
+                )
+            if last:
+                break
 
     def _open(self) -> None:
         """Make or reopen the folder, load the networks, go to the last checkpoint."""
         from dllmzoo.training import checkpoint
         from dllmzoo.training.preflight import at_start
+        from dllmzoo.training.saving import Saver
         from dllmzoo.training.setup import make_learner
+        from dllmzoo.training.trackers import start_trackers
         from dllmzoo.training.watch import may_be_silent
 
         self.main = self.accelerator.is_main_process
@@ -153,11 +164,16 @@ class _Run:
                 self.saved, self.earlier = self.state.round, self.state.minutes
                 log.info("going on after round %d of %s", self.state.round, last)
             at_start(self.recipe, self.learner)
+        train = self.recipe.train
+        self.saver = Saver(
+            self.folder.path, self.learner, keep_last=train.keep_last, behind=train.async_save,
+            watch=self.watch,
+        )  # fmt: skip
         if self.main:
             self._write_start(fresh=last is None)
         self.accelerator.wait_for_everyone()
         if self.recipe.train.trackers:
-            self.accelerator.init_trackers(self.folder.path.name)
+            start_trackers(self.accelerator, self.recipe, self.folder.path)
 
     def _is_done(self) -> bool:
         """Whether the run in the folder, which must be of this recipe, has nothing left to do."""
@@ -194,7 +210,7 @@ class _Run:
         else:
             self.folder.cut_back(self.state.round)
             resumed = [*self.folder.manifest().get("resumed_after", []), self.state.round]
-            self.folder.note(resumed_after=resumed, finished=None)
+            self.folder.note(resumed_after=resumed, finished=None, stopped=None)
             self.folder.forget_end()
         write_bytes(self.folder.recipe, dump(resolved(self.recipe)).encode())
 
@@ -323,24 +339,19 @@ class _Run:
             self.accelerator.log(numbers, step=round)
         best = self.state.best is not None and self.state.best["round"] == round
         if must_save or best or (every is not None and round % every == 0):
-            self._save()
+            self._save(now=must_save)
 
-    def _save(self) -> None:
-        from dllmzoo.training import checkpoint
+    def _save(self, *, now: bool) -> None:
         from dllmzoo.training.health import refuse_broken_weights
-        from dllmzoo.training.watch import may_be_silent
 
+        if now:
+            self.saver.wait()
         if self.saved == self.state.round or self._collapsed:
             return
         refuse_broken_weights(self.learner, self.state.round, self._last_good())
         self.state = replace(self.state, minutes=self._minutes())
-        with may_be_silent(self.watch):
-            checkpoint.save(self.folder.path, self.state, self.learner)
-        if self.main:
-            best = None if self.state.best is None else int(self.state.best["round"])
-            checkpoint.prune(self.folder.path, self.recipe.train.keep_last, best)
+        self.saver.save(self.state, now=now)
         self.saved = self.state.round
-        self.accelerator.wait_for_everyone()
 
     def _finish(self) -> None:
         from dllmzoo.training.export import save_final
@@ -378,6 +389,7 @@ class _Run:
         """The newest checkpoint that followed no low evaluation."""
         from dllmzoo.training import checkpoint
 
+        self.saver.wait()
         found = checkpoint.checkpoints(self.folder.path)
         good = [path for path in found if checkpoint.read_state(path).low_evaluations == 0]
         if not good:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -72,10 +73,13 @@ def sample(
 ) -> Rollout:  # fmt: skip
     """Roll out `batch` rows at a time; a row's answer does not depend on the batch.
 
-    `each` is shown every batch before the next one is sampled.
+    `each` is shown every batch before the next one is sampled. A sampler that `refills` is given
+    all rows at once, so that finished ones make room for others.
     """
     made = []
     with in_step(policy) as network:
+        if getattr(sampler, "refills", False):
+            sampler, batch = partial(sampler, width=batch), len(prompts.tokens_BL)  # type: ignore
         for part in torch.arange(len(prompts.tokens_BL)).split(batch):
             rows = take(prompts, part)
             made.append(widened(sampler(network, narrowed(rows), key), rows))

@@ -13,6 +13,7 @@ from torch import nn
 
 from dllmzoo.errors import UsageError
 from dllmzoo.models import _load as loading
+from dllmzoo.models._compiled import compile_blocks
 from dllmzoo.models._lora import FrozenCopy, add_lora, reference_policy
 from dllmzoo.models._sharded import shard
 from dllmzoo.recipe.recipe import Recipe
@@ -20,6 +21,7 @@ from dllmzoo.recipe.sections import Optimizer, Train
 from dllmzoo.training.method import Budget, Learner, Method
 from dllmzoo.training.processes import join_processes, sharding_of
 from dllmzoo.training.prompts import Codec
+from dllmzoo.training.rollout_copy import RolloutCopy
 from dllmzoo.training.sft import Demonstrations
 
 SCHEDULES = {
@@ -75,6 +77,11 @@ def make_learner(
             "model.quantize: 4bit cannot be sharded: its packed weights have no shards; launch "
             "plain data parallel processes (recipes/_accelerate/ddp.yaml)"
         )
+    if spec.quantize is not None and recipe.train.rollout_dtype is not None:
+        raise UsageError(
+            "train.rollout_dtype has no meaning with model.quantize: 4bit, whose packed weights "
+            "compute in bfloat16; leave it out"
+        )
     if tokenizer is None:
         tokenizer = loading.load_tokenizer(spec.tokenizer or spec.weights or "")
     if policy is None:
@@ -93,7 +100,8 @@ def make_learner(
         getattr(policy.config, "max_sequence_length", None), accelerator.device,
     )  # fmt: skip
     if spec.gradient_checkpointing:
-        policy.activation_checkpointing_enable()
+        enable = getattr(policy, "activation_checkpointing_enable", None)  # new in transformers 5.19
+        (enable or policy.gradient_checkpointing_enable)()
     needed = recipe.stage == "rl" and (recipe.loss.needs_reference or recipe.loss.needs_exact_kl)
     if spec.lora is not None:
         policy = add_lora(policy, spec.lora, recipe.seed)
@@ -102,17 +110,29 @@ def make_learner(
     away = spec.reference_device == "cpu"
     visits = accelerator.device if away and sharding is None else None
     reference: Any = reference_policy(policy, spec.reference, visits) if needed else None
+    copied: Any = reference
     if sharding is not None:
         kept = replace(sharding, offload=sharding.offload or away)
-        copied: Any = reference
         if isinstance(copied, FrozenCopy):
             shard(copied.model, kept, accelerator.device)
         shard(policy, sharding, accelerator.device)
+    rollouts = None
+    if recipe.stage == "rl" and recipe.train.rollout_dtype not in (None, spec.dtype):
+        rollouts = RolloutCopy(policy, getattr(torch, recipe.train.rollout_dtype))
+    if spec.compile:
+        if sharding is not None:
+            raise UsageError(
+                "model.compile is not made for sharded parameters; leave it out, or launch plain "
+                "data parallel processes (recipes/_accelerate/ddp.yaml)"
+            )
+        copies = [each for each in (copied, rollouts) if isinstance(each, FrozenCopy | RolloutCopy)]
+        for network in (policy, *(each.model for each in copies)):
+            compile_blocks(network)
     optimizer = make_optimizer(policy, recipe.optimizer)
     scheduler = make_scheduler(optimizer, recipe.optimizer, updates(recipe))
     if sharding is None:
         policy, optimizer = accelerator.prepare(policy, optimizer)
-    return Learner(policy, reference, optimizer, scheduler, accelerator, codec)
+    return Learner(policy, reference, optimizer, scheduler, accelerator, codec, rollouts)
 
 
 def make_optimizer(policy: nn.Module, options: Optimizer) -> torch.optim.Optimizer:

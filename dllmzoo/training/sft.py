@@ -13,6 +13,7 @@ from dllmzoo.errors import TaskError, UsageError
 from dllmzoo.protocols import Schedule, Task
 from dllmzoo.records import Key, Rollout, Views
 from dllmzoo.scoring import replay
+from dllmzoo.training.measured import measure
 from dllmzoo.training.meter import Meter
 from dllmzoo.training.method import Budget, Learner
 from dllmzoo.training.packing import ByDocument, as_read, pack
@@ -47,6 +48,8 @@ def train(
     per block of a network that attends in blocks (BD3-LM, arXiv:2503.09573), which reads clean
     and noised tokens in one pass; the terms of masked slots weigh rate(t) / max(m(t), min_mask).
     """
+    if rounds:
+        measure(data, learner.codec, quiet=not learner.accelerator.is_main_process)
     for round in rounds:
         meter = Meter(learner.accelerator, budget.micro_batch)
         drawn = _share(data, budget, learner, Key(seed, round, "prompts"))
@@ -159,5 +162,5 @@ def _share(data: Demonstrations, budget: Budget, learner: Learner, key: Key) -> 
 
     return learner.codec.demonstrations(
         data.task, examples, key.sub("answers"), answer_length=data.answer_length, first=first,
-        tail=data.tail, too_long=data.too_long, widest=widest,
+        tail=data.tail, too_long=data.too_long, row_length=data.pack, widest=widest,
     )  # fmt: skip

@@ -10,11 +10,11 @@ from functools import cache
 
 import pytest
 import torch
-from torch.profiler import ProfilerActivity, profile
 
 from dllmzoo.models._load import build_model, load_tokenizer
 from dllmzoo.records import Key, Prompts
 from dllmzoo.zoo import SAMPLERS
+from tests.benchmarks.peaks import peak
 
 LENGTHS = [int(n) for n in os.environ.get("DLLMZOO_BENCHMARK_LENGTHS", "128,256").split(",")]
 BLOCKS = [int(n) for n in os.environ.get("DLLMZOO_BENCHMARK_BLOCKS", "4,16").split(",")]
@@ -47,24 +47,15 @@ def sampler(length, way):
 
 
 @cache
-def peak(length, block, way):
-    """Bytes that one rollout holds at most, from the allocator's own record; CPU only."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
-        sampler(length, way)(network(block), prompts(length), KEY)
-    events = seen.profiler.kineto_results.events()
-    held, most = 0, 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        if event.name() == "[memory]":
-            held += event.nbytes()
-            most = max(most, held)
-    return most
+def peak_of(length, block, way):
+    return peak(lambda: sampler(length, way)(network(block), prompts(length), KEY))
 
 
 @pytest.mark.parametrize("way", ["cached", "whole rows"])
 @pytest.mark.parametrize("block", BLOCKS, ids="B={}".format)
 @pytest.mark.parametrize("length", LENGTHS, ids="L={}".format)
 def test_block_sampler(benchmark, length, block, way):
-    short, whole = (peak(length, block, each) / 2**20 for each in ("cached", "whole rows"))
+    short, whole = (peak_of(length, block, each) for each in ("cached", "whole rows"))
     benchmark.group = (
         f"{length // 2} tokens behind {length // 2}, blocks of {block}: "
         f"peak {short:.1f} and {whole:.1f} MiB ({short / whole:.2f})"

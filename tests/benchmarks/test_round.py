@@ -1,8 +1,8 @@
 """A rollout, a scoring and a round of the tiny model, each beside the plain way to do it.
 
-The plain way is how research scripts usually do it: logits of every position at every step, float64
-softmax over all of them, a loop over rows to commit, one forward per view of whole sequences. The
-table of a group shows the ratio in parentheses.
+The plain way is how research scripts usually do it (`dllmzoo.bench.plain`): logits of every
+position at every step, float64 softmax over all of them, a loop over rows to commit, one forward
+per view of whole sequences. The table of a group shows the ratio in parentheses.
 """
 
 import copy
@@ -11,8 +11,9 @@ import pytest
 import torch
 from accelerate import Accelerator
 
+from dllmzoo.bench import plain
 from dllmzoo.models._load import build_model, load_tokenizer
-from dllmzoo.records import Key, Steps
+from dllmzoo.records import Key
 from dllmzoo.scoring import score
 from dllmzoo.training.loop import train
 from dllmzoo.training.method import Budget, Learner, Method
@@ -24,8 +25,8 @@ CONFIG = {
     "d_model": 96, "n_layers": 3, "n_heads": 4, "mlp_hidden_size": 192, "max_sequence_length": 64,
 }  # fmt: skip
 TASK = TASKS.get("sudoku")(blanks=(4, 8))
-SAMPLER = SAMPLERS.get("low_confidence")(answer_length=16, steps=4)
 N, STEPS = 16, 4
+SAMPLER = SAMPLERS.get("low_confidence")(answer_length=N, steps=STEPS)
 WAYS = ["ours", "plain"]
 
 
@@ -49,37 +50,13 @@ def ours(policy, prompts):
     return SAMPLER(policy, prompts, Key(0, 0, "sample"))
 
 
-@torch.no_grad()
 def plain_rollout(policy, prompts):
-    """Tokens, and the step of each answer slot, as a script would make them."""
-    B = len(prompts.tokens_BL)
-    answer_BN = torch.full((B, N), policy.mask_id)
-    tokens_BL = torch.cat([prompts.tokens_BL, answer_BN], 1)
-    attend_BL = torch.ones_like(tokens_BL, dtype=torch.bool)
-    reveal_BL = torch.full_like(tokens_BL, -1)
-    for step in range(STEPS):
-        logits_BLV = policy(tokens_BL, attend_BL).logits.double()
-        logits_BLV[..., policy.mask_id] = -torch.inf
-        gumbel_BLV = -torch.rand_like(logits_BLV).log()
-        drawn_BL = (logits_BLV.exp() / gumbel_BLV).argmax(-1)
-        prob_BL = logits_BLV.softmax(-1).gather(2, drawn_BL.unsqueeze(2)).squeeze(2)
-        hidden_BL = tokens_BL == policy.mask_id
-        prob_BL = prob_BL.masked_fill(~hidden_BL, -torch.inf)
-        for row in range(B):
-            slots = prob_BL[row].topk(N // STEPS).indices
-            tokens_BL[row, slots] = drawn_BL[row, slots]
-            reveal_BL[row, slots] = step
-    return tokens_BL, reveal_BL
+    return plain.rollout(policy, prompts.tokens_BL, N, N, STEPS, 1.0)
 
 
-def plain_logprobs(policy, tokens_BL, hide_BKL):
-    """Log-probs of every position in every view, one forward of all rows for each view."""
-    found = []
-    for hide_BL in hide_BKL.unbind(1):
-        logits_BLV = policy(tokens_BL.masked_fill(hide_BL, policy.mask_id)).logits
-        logprob_BLV = logits_BLV.double().log_softmax(-1)
-        found.append(logprob_BLV.gather(2, tokens_BL.unsqueeze(2)).squeeze(2))
-    return torch.stack(found, 1)
+@torch.no_grad()
+def plain_scores(policy, tokens_BL, hide_BKL):
+    return torch.stack([each for _, each in plain.scored(policy, tokens_BL, hide_BKL, 1.0)], 1)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -98,15 +75,14 @@ def test_scoring_two_states_of_256_rows(benchmark, policy, prompts, way):
     steps = SELECTORS.get("entropy")(steps=2)(rollout, Key(0, 0, "select"))
     views = LIKELIHOODS.get("denoising_steps")().plan(rollout, steps, Key(0, 0, "views"), 1)
 
-    @torch.no_grad()
     def run():
         if way == "ours":
             return score(policy, rollout, views, micro_batch=256).logprob_BKL
-        return plain_logprobs(policy, rollout.tokens_BL, views.hide_BKL)
+        return plain_scores(policy, rollout.tokens_BL, views.hide_BKL)
 
     found_BKL = benchmark.pedantic(run, rounds=3, warmup_rounds=1)
     expected_BKL = score(policy, rollout, views, micro_batch=64).logprob_BKL
-    found_BKL = torch.where(views.score_BKL, found_BKL, 0).float()
+    found_BKL = torch.where(views.score_BKL, found_BKL, 0)
     torch.testing.assert_close(found_BKL, expected_BKL, rtol=1e-4, atol=1e-4)
 
 
@@ -134,22 +110,19 @@ def test_training_round(benchmark, policy, codec, prompts, way):
 def plain_round(policy, optimizer, codec, prompts):
     """Rollout, guesses, rewards, old log-probs and one update, whole sequences throughout."""
     tokens_BL, reveal_BL = plain_rollout(policy.eval(), prompts)
-    start_BK = torch.tensor([[0, 1]]).expand(len(tokens_BL), 2)
-    steps = Steps(start_BK, start_BK + 1, torch.ones(start_BK.shape))
-    hide_BKL = reveal_BL.unsqueeze(1) >= steps.start_BK.unsqueeze(2)
-    score_BKL = reveal_BL.unsqueeze(1) == steps.start_BK.unsqueeze(2)
-    with torch.no_grad():
-        old_BKL = plain_logprobs(policy, tokens_BL, hide_BKL)
-        for hide_BL in hide_BKL.unbind(1):
-            logits_BLV = policy(tokens_BL.masked_fill(hide_BL, policy.mask_id)).logits
-            guess_BL = torch.where(hide_BL, logits_BLV.argmax(-1), tokens_BL)
-            TASK.reward(codec.texts(guess_BL[:, -N:]), prompts.examples)
+    start_K1 = torch.arange(2).unsqueeze(1)
+    hide_BKL = reveal_BL.unsqueeze(1) >= start_K1
+    score_BKL = reveal_BL.unsqueeze(1) == start_K1
+    old_BKL = plain_scores(policy, tokens_BL, hide_BKL)
+    for hide_BL in hide_BKL.unbind(1):
+        guess_BL = plain.guess(policy, tokens_BL, hide_BL)
+        TASK.reward(codec.texts(guess_BL[:, -N:]), prompts.examples)
     reward_B = TASK.reward(codec.texts(tokens_BL[:, -N:]), prompts.examples).total_X
     reward_PG = reward_B.view(-1, 8)
-    advantage_B = (reward_PG - reward_PG.mean(1, keepdim=True)).view(-1, 1)
-    new_BKL = plain_logprobs(policy.train(), tokens_BL, hide_BKL)
-    ratio_BK = (torch.where(score_BKL, new_BKL - old_BKL, 0)).sum(2).exp()
-    (-(ratio_BK * advantage_B) / 4).mean().backward()
+    advantage_B = (reward_PG - reward_PG.mean(1, keepdim=True)).flatten()
+    for k, new_BL in plain.scored(policy.train(), tokens_BL, hide_BKL, 1.0):
+        log_ratio_BL = torch.where(score_BKL[:, k], new_BL - old_BKL[:, k], 0)
+        (-(log_ratio_BL.sum(1).exp() * advantage_B) / 8).mean().backward()
     torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
     optimizer.step()
     optimizer.zero_grad()

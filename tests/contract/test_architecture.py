@@ -22,13 +22,13 @@ KINDS = {
     "tasks",
 }
 FLOORS = [
-    {"errors", "shapes", "records", "branches", "units", "protocols", "hub"},
+    {"errors", "shapes", "records", "branches", "units", "protocols", "hub", "reading"},
     {"describe", "registry", "plugins", "sandbox"},
     {"zoo"},
     {"recipe"} | KINDS,
     {"scoring", "flops", "catalogue", "checks", "laws"},
     {"training", "report"},
-    {"lab"},
+    {"lab", "bench"},
     {"cli", "lm_eval"},
 ]
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}

@@ -39,7 +39,6 @@ ELSEWHERE = {
         "test_each_example_counts_once_whatever_the_number_of_processes",
     45: "unit/cli/test_check.py::test_six_mistakes_are_six_problems_with_line_and_column",
     50: "unit/test_registry.py::test_two_claimants_are_both_named_with_file_and_line",
-    55: "unit/cli/test_generate.py::test_the_trace_shows_every_step",
     56: "e2e/test_processes.py::test_ctrl_c_finishes_the_round_saves_and_exits_130",
 }  # fmt: skip
 """Scenarios that a test of their component covers, where `e2e/test_scenarios_*.py` adds nothing."""
@@ -67,6 +66,8 @@ AS_WELL = (
     "unit/tasks/test_math500.py::test_timeouts_are_counted_apart_from_wrong_answers",
     "unit/tasks/test_arithmetic.py::test_anything_else_is_no_expression",
     "unit/tasks/test_sudoku_grade.py::test_the_strict_parser_of_chat_answers",
+    "unit/cli/test_generate.py::test_a_trace_page_holds_every_answer_with_a_guess_before_each_step",
+    "unit/report/test_viewer.py::test_a_chosen_step_shows_its_guess_its_reward_and_its_credit",
     "unit/recipe/test_overrides.py::test_values_are_yaml_and_only_the_first_equals_sign_splits",
 )
 """Further tests on which the claim rests."""

@@ -57,6 +57,9 @@ def test_s20_what_divides_a_loss_is_an_option_and_printed(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert re.search(r"^  normaliser: \w+$", printed, re.M)
     assert re.search(r"^  length_norm: \w+$", printed, re.M)
+    assert run(["train", "egspo_sudoku", "loss.normaliser=group", "--dry-run"]) == 0
+    planned = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"the loss is divided by normaliser: group; length_norm: \w+", planned)
 
 
 @pytest.mark.parametrize("name", LIKELIHOODS.names())

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import yaml
 import dllmzoo
 from dllmzoo import catalogue
 from dllmzoo.checks import load_checked
+from dllmzoo.cli._app import run
 from dllmzoo.errors import RecipeError
 from dllmzoo.recipe import load
 from dllmzoo.recipe.renamed import RENAMED
@@ -124,3 +126,20 @@ def test_s54_a_run_is_not_written_over(tmp_path):
     with pytest.raises(dllmzoo.errors.UsageError, match="is not empty; go on with"):
         dllmzoo.train(recipe(tmp_path / "run", train=train, seed=4))
     assert weights(tmp_path / "run") == kept
+
+
+def test_s55_a_run_is_watched_in_one_page_with_the_credit_of_each_step(tmp_path):
+    train = {"rounds": 1, "prompts": 2, "group_size": 4, "micro_batch": 8, "log_rollouts": 1}
+    list(dllmzoo.train(recipe(tmp_path / "run", train=train)))
+    assert run(["report", str(tmp_path / "run"), "--output", str(tmp_path / "page.html")]) == 0
+    page = (tmp_path / "page.html").read_text("utf-8")
+    from_elsewhere = r"<(?:script|link|img|iframe)[^>]*\b(?:src|href)=[\"'](?!data:|#)"
+    assert re.findall(from_elsewhere, page) == []
+    data = page.partition('id="data">')[2].partition("</script>")[0]
+    traces = json.loads(data)["runs"][0]["traces"]
+    assert traces
+    for trace in traces:
+        assert isinstance(trace["reward"], float) and len(trace["entropy"]) == 16
+        assert sorted(set(trace["reveal"])) == [0, 1, 2, 3], "when each slot was written"
+        assert len(trace["steps"]) == len(trace["advantage"]) == 2, "the credit of each step"
+        assert all(isinstance(s["guesses"][0]["reward"], float) for s in trace["steps"])

@@ -23,21 +23,21 @@ def families(name: str, *, toy: bool = True) -> list[str]:
     """Networks that a likelihood is tried with: of blocks where it needs them."""
     blocks = getattr(LIKELIHOODS.get(name)(), "needs_blocks", False)
     toys = ["toy of blocks" if blocks else "toy"] if toy else []
-    return [*toys, "sdar" if blocks else "llada"]
+    return [*toys, *(["sdar"] if blocks else ["llada", "dream"])]
 
 
 PAIRS = [(name, family) for name in LIKELIHOODS.names() for family in families(name)]
-MODELS_OF = [(name, families(name, toy=False)[0]) for name in LIKELIHOODS.names()]
+MODELS_OF = [(name, family) for name in LIKELIHOODS.names() for family in families(name, toy=False)]
 
 
 @functools.cache
 def policy(family: str) -> torch.nn.Module:
     """A random network: the toy one, or a tiny one of a model family.
 
-    The latter in float64, since one float32 step of a total of 20 nats is 2e-6 already.
+    Both in float64, since one float32 step of a total of 20 nats is 2e-6 already.
     """
     if family.startswith("toy"):
-        return ToyDenoiser(5, 3 if family == "toy of blocks" else None)
+        return ToyDenoiser(5, 3 if family == "toy of blocks" else None).double()
     return tiny(MODELS.get(family), Case(5)).double()
 
 

@@ -4,8 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from dllmzoo.laws import LAWS, check_task
+from dllmzoo.records import Key
+from dllmzoo.training.background import Background
 from dllmzoo.zoo import TASKS
 from tests.unit.tasks.code_rows import MBPP
 
@@ -38,3 +41,19 @@ def test_every_task_obeys_the_laws(name, make):
     report = check_task(make(name))
     assert {*report.held, *report.silent, *report.exempt} == set(LAWS["task"])
     assert report.held
+
+
+@pytest.mark.parametrize("name", TASKS.names())
+def test_a_task_judges_the_same_in_another_thread(name, make):
+    key, here, beside = Key(0, 0, "prompts"), make(name), make(name)
+    examples = here.draw(3, key) * 2
+    right = [here.answer(example, key.sub("answer"), i) for i, example in enumerate(examples[:3])]
+    texts = [*right, "no idea", right[1][::-1], ""]
+    thread = Background("rewards")
+    found = thread.call(lambda: (beside.reward(texts, examples), beside.metrics(texts, examples)))
+    rewards, metrics = found.result(300)
+    thread.finish()
+    expected = here.reward(texts, examples)
+    for part in ("total_X", "part_XC", "counted_X", "outcome_XC"):
+        assert torch.equal(getattr(rewards, part), getattr(expected, part))
+    assert metrics == here.metrics(texts, examples)

@@ -44,9 +44,10 @@ class Chart {
     this.heading = el("h4", {}, "");
     this.meaning = el("p", { class: "meaning" }, "");
     this.scale = el("button", { class: "small", on: { click: () => this.flip() } }, "");
+    this.saves = saveButtons(this);
     this.legend = el("p", { class: "keys" });
     this.node = el("figure", { class: "chart" },
-      el("div", { class: "chart-head" }, this.heading, this.scale), this.meaning, this.place, this.tip, this.legend);
+      el("div", { class: "chart-head" }, this.heading, this.scale, this.saves.node), this.meaning, this.place, this.tip, this.legend);
     this.set(spec);
     if (window.ResizeObserver) {
       let width = 0;
@@ -90,6 +91,7 @@ class Chart {
     this.drawn = lines;
     const all = lines.flat();
     this.legendOf(lines);
+    this.saves.name(this.spec.title, all.length > 0);
     if (!all.length) {
       this.place.replaceChildren(el("p", { class: "empty" }, this.log ? "no value above 0" : "no values"));
       this.xs = [];

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,12 +12,24 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from .filters import compiled
+from .folders import delete
+
 HERE = "/harness"
 """Where the files of this folder are found in the sandbox."""
 ROOTS = ("/lib", "/lib64", "/lib32", "/libx32", "/bin", "/sbin")
 READABLE = ("/etc/ld.so.cache", "/etc/localtime")
 QUIET_LOOKS = 3
 OPEN_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
+ENVIRONMENT = {
+    "LANG": "C.UTF-8",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "2",
+}
+"""One thread for numpy on a machine of many cores, and little address space for each thread: limits
+count both."""
 OWN_COUNTS = (5, 14)
 """Kernels from here on count the processes of a user in each user namespace apart."""
 
@@ -90,24 +101,27 @@ class Setting:
         )
         command = [self._here(self.interpreter.executable, boxed), "-I", "-S", "-B", "-c", code]
         reading, writing = os.pipe()
+        passed = [fd]
         if boxed:
-            command = [*self._wrapper(writing), *command]
+            passed += [writing, *self._filter()]
+            command = [*self._wrapper(*passed[1:]), *command]
         try:
             child = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors or subprocess.DEVNULL,
-                pass_fds=(fd, writing) if boxed else (fd,),
+                pass_fds=passed,
                 start_new_session=True,
                 cwd="/",
-                env={"LANG": "C.UTF-8"},
+                env=ENVIRONMENT,
                 user=user,
                 group=user,
                 extra_groups=None if user is None else [],
             )
         finally:
-            os.close(writing)
+            for each in {*passed[1:], writing}:
+                os.close(each)
         return Process(child, reading, boxed, user, "" if boxed else folder)
 
     def _here(self, path: str, boxed: bool) -> str:
@@ -133,15 +147,24 @@ class Setting:
                 continue
         return threads + 32
 
-    def _wrapper(self, info: int) -> list[str]:
+    def _filter(self) -> list[int]:
+        """A file with the filter of system calls, open to be read from its start."""
+        path = os.path.join(self.staged, "filter")
+        if not os.path.exists(path):
+            with open(path, "wb") as file:
+                file.write(compiled())
+        return [os.open(path, os.O_RDONLY)] if os.path.getsize(path) else []
+
+    def _wrapper(self, info: int, filter_of_calls: int | None = None) -> list[str]:
         """The command of bubblewrap, up to the program."""
         room = str(self.limits["temporary"])
         words = [self.bubblewrap, "--unshare-user", "--unshare-pid", "--unshare-net"]
         words += ["--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
         words += ["--disable-userns"] if version(self.bubblewrap) >= (0, 8) else []
         words += ["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
-        for name, value in {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}.items():
+        for name, value in {"PATH": "/usr/bin:/bin", "HOME": "/tmp", **ENVIRONMENT}.items():
             words += ["--setenv", name, value]
+        words += [] if filter_of_calls is None else ["--seccomp", str(filter_of_calls)]
         words += ["--hostname", "sandbox", "--info-fd", str(info), "--ro-bind", "/usr", "/usr"]
         for path in ROOTS:
             if os.path.islink(path):
@@ -210,7 +233,7 @@ class Process:
             self.child.wait()
             KEPT.discard(self.child.pid)
             _end_of_user(self.user) if self.user is not None else _end_of_orphans()
-            shutil.rmtree(self.folder, ignore_errors=True)
+            delete(self.folder)
         os.close(self.info)
 
     def _first(self) -> int | None:
@@ -250,7 +273,7 @@ def _delete_files(user: int) -> None:
                 if entry.stat(follow_symlinks=False).st_uid != user:
                     continue
                 if entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path, ignore_errors=True)
+                    delete(entry.path)
                 else:
                     os.unlink(entry.path)
             except OSError:

@@ -10,7 +10,6 @@ import json
 import math  # noqa: F401
 import os
 import re  # noqa: F401
-import shutil
 import signal
 import socket
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 
 from . import stand_in
 from .confine import PR_SET_DUMPABLE, control, settle
+from .folders import delete
 from .remote import TESTS, Answer
 from .wire import Channel, Gone
 
@@ -88,6 +88,8 @@ def bound(setup: str) -> set[str]:
     for node in ast.walk(ast.parse(setup)):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
         elif (
             isinstance(node, ast.Import | ast.ImportFrom)
             and getattr(node, "module", None) != "solution"
@@ -102,7 +104,8 @@ def judged(request: dict[str, Any], answer: Answer, report: Any) -> None:
     Args:
         request: `code`, `setup`, `tests`, `names`, `start`, `seconds` for each test.
         answer: its process, which has loaded nothing.
-        report: called with `index, outcome, detail`; index -1 means that no test can be run.
+        report: called with `index, outcome, detail`; index -1 means that no test can be run, -3
+            that the first begins.
     """
     seconds, asked = request["seconds"], request["names"]
 
@@ -132,17 +135,23 @@ def judged(request: dict[str, Any], answer: Answer, report: Any) -> None:
         sys.modules["pytest"] = stand_in.module()
         module = types.ModuleType(TESTS)
         sys.modules[TESTS] = module
-        exec(compile(request["setup"], "setup", "exec"), names)
+        exec(compiled(request["setup"], "setup"), names)
         for name in asked:  # a definition of the data set must not hide the answer's
             if name in names.defined:
                 names[name] = names.of_answer(name)
 
     if not attempt(-1, prepare):
         return
+    report(-3, "ready", "")
     for index in range(request["start"], len(request["tests"])):
         test = request["tests"][index]
-        if not attempt(index, lambda: exec(compile(test, "test", "exec"), names)):  # noqa: B023
+        if not attempt(index, lambda: exec(compiled(test, "test"), names)):  # noqa: B023
             return
+
+
+def compiled(source: str, name: str) -> Any:
+    """Code without the `__future__` of this file: annotations are what they are written as."""
+    return compile(source, name, "exec", dont_inherit=True)
 
 
 def run(program: int, results: int, most: int) -> None:
@@ -155,7 +164,8 @@ def run(program: int, results: int, most: int) -> None:
     """
     channel = Channel(results, 1 << 30)
     request = json.loads(channel.receive())
-    answer = Answer(Channel(program, most), request["objects"])
+    stops = "StopIteration" in "".join((request["setup"], *request["tests"]))
+    answer = Answer(Channel(program, most), request["objects"], stops)
 
     def report(index: int, outcome: str, detail: str) -> None:
         channel.send(json.dumps([index, outcome, detail]).encode())
@@ -224,6 +234,6 @@ def clean(folder: str) -> None:
     """Leave nothing for the next tests."""
     for entry in os.scandir(folder):
         if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path, ignore_errors=True)
+            delete(entry.path)
         else:
             os.unlink(entry.path)

@@ -24,6 +24,17 @@ if TYPE_CHECKING:
 PRINTED = 100_000
 """Characters of output that are kept of one call."""
 
+
+def left(it: Any, kind: Any = None, *args: Any) -> Any:
+    """Have a context manager end its block, in which an exception was raised if one is named."""
+    if kind is None:
+        return it.__exit__(None, None, None)
+    try:
+        raise kind(*args)
+    except BaseException as error:
+        return it.__exit__(type(error), error, error.__traceback__)
+
+
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "call": lambda it, *args, **options: it(*args, **options),
     "getattr": getattr,
@@ -56,7 +67,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "index": lambda it: it.__index__(),
     "reversed": reversed,
     "enter": lambda it: it.__enter__(),
-    "exit": lambda it, *error: it.__exit__(*error),
+    "exit": lambda it, *error: left(it, *error),
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b,
     "lt": lambda a, b: a < b,
@@ -103,6 +114,9 @@ class Output(io.StringIO):
         """Append, as far as there is room."""
         super().write(text[: max(0, PRINTED - self.tell())])
         return len(text)
+
+    def reconfigure(self, **options: Any) -> None:
+        """Programs choose an encoding; text is kept as it is."""
 
     @property
     def buffer(self) -> Any:
@@ -165,6 +179,7 @@ class Program:
         """Nothing is loaded."""
         self.channel = channel
         self.module = types.ModuleType("solution")
+        self.module.__file__ = os.path.join(os.getcwd(), "solution.py")
         self.objects: list[Any] = []
         self.numbers: dict[int, int] = {}
         self.callbacks: dict[int, Callback] = {}
@@ -200,7 +215,9 @@ class Program:
         if request[0] == "load":
             self.stay = self.module.__name__ if request[2] else None
             sys.modules["solution"] = self.module
-            exec(compile(request[1], "solution.py", "exec"), self.module.__dict__)
+            # without the `__future__` of this file: annotations are what they are written as
+            code = compile(request[1], "solution.py", "exec", dont_inherit=True)
+            exec(code, self.module.__dict__)
             return [name for name in self.module.__dict__ if isinstance(name, str)]
         if request[0] == "get":
             return getattr(self.module, request[1])

@@ -27,11 +27,13 @@ class Answer:
     Args:
         channel: to it.
         objects: whether operators and attributes of its objects are passed on.
+        stops: whether tests may see a `StopIteration` of a call. One that no test asks for would
+            end the loop of a test, `all(map(f, xs))`, as if it had come to its end.
     """
 
-    def __init__(self, channel: Channel, objects: bool) -> None:
+    def __init__(self, channel: Channel, objects: bool, stops: bool = True) -> None:
         """Nothing is asked."""
-        self.channel, self.objects = channel, objects
+        self.channel, self.objects, self.stops = channel, objects, stops
         self.gone: Gone | None = None
         self.known: dict[int, Any] = {}
         self.lent: list[Any] = []
@@ -68,7 +70,10 @@ class Answer:
         sys.stdout.write(reply[-1])
         if reply[0] == "value":
             return reply[1]
-        raise exception(*reply[1:-1])
+        error = exception(*reply[1:-1])
+        if isinstance(error, StopIteration) and not (self.stops or request[1] in NEXT):
+            raise RuntimeError("the program raised StopIteration") from error
+        raise error
 
     def send(self, message: Any, shared: Shared | None = None) -> None:
         """Send a message.
@@ -76,7 +81,7 @@ class Answer:
         Raises:
             TypeError: the tests pass something that cannot be sent.
         """
-        flat = Packer(self.lend, shared, consume=True).written(message)
+        flat = Packer(self.lend, shared).written(message)
         self.channel.send(json.dumps(flat).encode())
 
     def receive(self, shared: list[Any]) -> list[Any]:
@@ -172,6 +177,7 @@ class Answer:
             return ["raised", kind, [str(error)]]
 
 
+NEXT = ("next", "send", "await")
 NAMES = ("__name__", "__qualname__", "__doc__")
 """Of functions that are lent, which decorators copy."""
 FILES = (io.StringIO, io.BytesIO)
@@ -300,6 +306,15 @@ class Remote:
         """A deep copy that lives there."""
         return self._do("deepcopy")
 
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> Any:
+        """Its end of a block. It never hides that an assertion of the test failed."""
+        if error is None:
+            return self._do("exit")
+        base = next(each for each in kind.__mro__ if each.__module__ == "builtins")
+        hidden = self._do("exit", getattr(kind, "remote", base), *error.args)
+        failed = isinstance(error, AssertionError) and not hasattr(error, "of_the_answer")
+        return bool(hidden) and not failed
+
     def _compared(self, operation: str, other: Any) -> Any:
         if self._answer.objects or isinstance(other, Remote):
             return self._do(operation, other)
@@ -319,7 +334,7 @@ class Remote:
 
 ALWAYS = (
     "len", "next", "bool", "str", "int", "float", "complex", "abs", "round", "format",
-    "getitem", "setitem", "delitem", "index", "reversed", "enter", "exit", "neg", "pos",
+    "getitem", "setitem", "delitem", "index", "reversed", "enter", "neg", "pos",
     "invert", "dir",
 )  # fmt: skip
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")

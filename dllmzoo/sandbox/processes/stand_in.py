@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import numbers
 import re
 import types
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 
@@ -55,6 +57,8 @@ class Approx:
     """Equal to numbers that are near, and to lists, tuples and dictionaries of such."""
 
     __hash__ = None  # type: ignore[assignment]
+    __array_ufunc__ = None
+    """Arrays leave the comparison to this class."""
 
     def __init__(self, value: Any, rel: Any = None, abs: Any = None, nan_ok: bool = False) -> None:
         """The value and how far others may be from it."""
@@ -67,19 +71,23 @@ class Approx:
         return self._near(self.value, other)
 
     def _near(self, mine: Any, other: Any) -> bool:
+        mine, other = (each.tolist() if hasattr(each, "tolist") else each for each in (mine, other))
         if isinstance(mine, dict):
             same = isinstance(other, dict) and mine.keys() == other.keys()
             return same and all(self._near(mine[key], other[key]) for key in mine)
         if isinstance(mine, list | tuple):
             same = isinstance(other, list | tuple) and len(mine) == len(other)
             return same and all(map(self._near, mine, other))
-        if isinstance(mine, int | float) and isinstance(other, int | float):
-            if math.isnan(mine) or math.isnan(other):
-                return self.nan_ok and math.isnan(mine) and math.isnan(other)
-            return mine == other or abs(mine - other) <= max(self.rel * abs(mine), self.abs)
-        if isinstance(mine, complex) and isinstance(other, int | float | complex):
-            return abs(mine - other) <= max(self.rel * abs(mine), self.abs)
-        return bool(mine == other)
+        if not all(isinstance(each, numbers.Number) for each in (mine, other)):
+            return bool(mine == other)
+        if mine != mine or other != other:
+            return self.nan_ok and mine != mine and other != other
+        try:
+            far, most = abs(mine - other), max(self.rel * abs(mine), self.abs)
+        except TypeError:  # a Decimal and a float
+            mine, other = Fraction(mine), Fraction(other)
+            far, most = abs(mine - other), max(Fraction(self.rel) * abs(mine), Fraction(self.abs))
+        return bool(mine == other or (abs(mine) != math.inf and far <= most))
 
 
 def parametrize(names: Any, values: Any, **options: Any) -> Callable[[Any], Any]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import sys
 
+from .library import COLLECTIONS, parts_of, rebuilt
+
 TYPE_CHECKING = False  # the import of `typing` would cost every program 10 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,20 +32,12 @@ MADE: dict[str, Any] = {
     "tuple": tuple,
     "set": set,
     "frozenset": frozenset,
-    "iterator": iter,
 }
-FINITE = ([], (), range(0), {}, {}.values(), {}.items(), set(), "", b"")
-ITERATORS = (*(type(iter(each)) for each in FINITE), type(reversed([])))
-"""Over containers, so that they end; other iterators are lent."""
-COLLECTIONS = ("OrderedDict", "Counter", "defaultdict", "deque")
-VIEWS = ("dict_keys", "dict_values", "dict_items")
-PATHS = ("PosixPath", "PurePosixPath")
 CHANGEABLE = (list, dict, set, bytearray)
 CHANGED_NAMES = (*COLLECTIONS, "ndarray")
 CHANGEABLE_LIBRARY = (*(("collections", name) for name in COLLECTIONS), ("numpy", "ndarray"))
 DEEPEST = 6000
 """Calls of the functions in here, two for a level of nesting."""
-TIMES = ("date", "time", "datetime")
 BASES = (int, float, str, bytes, list, dict, set, frozenset)
 
 
@@ -121,7 +115,6 @@ class Packer:
     Args:
         foreign: asked about what is no plain data.
         shared: containers that the reader has, or will have.
-        consume: whether iterators over containers are used up and sent.
         stay: name of a module; objects of its classes are not sent as plain data even if they
             are some: a dictionary with methods of its own.
     """
@@ -131,11 +124,10 @@ class Packer:
         foreign: Foreign,
         shared: Shared | None = None,
         *,
-        consume: bool = False,
         stay: str | None = None,
     ) -> None:
         """Nothing is written."""
-        self.foreign, self.shared, self.consume, self.stay = foreign, shared, consume, stay
+        self.foreign, self.shared, self.stay = foreign, shared, stay
         self.flat: list[Any] = []
 
     def written(self, value: Any) -> list[Any]:
@@ -176,8 +168,6 @@ class Packer:
             self._items("tuple", (value.start, value.stop, value.step))
         elif value is NotImplemented or value is Ellipsis:
             flat.append(["constant", repr(value)])
-        elif self.consume and kind in ITERATORS:
-            self._items("iterator", list(value))
         elif isinstance(value, type) and (name := _built_in(value)):
             flat.append(["type", name])
         elif kind.__module__ == self.stay or not self._library(value, kind):
@@ -197,36 +187,9 @@ class Packer:
 
     def _library(self, value: Any, kind: type) -> bool:
         """Append values of the standard library, of numpy, and of subclasses of plain data."""
-        module, name = kind.__module__, kind.__name__
-        fields: Any = getattr(kind, "_fields", None)
-        parts: Any = None
-        if module == "collections" and name in COLLECTIONS:
-            items = tuple(value) if name == "deque" else tuple(value.items())
-            first = {"deque": "maxlen", "defaultdict": "default_factory"}.get(name, "")
-            parts = getattr(value, first, None), items
-        elif module == "builtins" and name in VIEWS:
-            parts = (tuple(value),)
-        elif module in ("decimal", "_decimal", "_pydecimal") and name == "Decimal":
-            parts, name = (str(value),), "Decimal"
-        elif module == "fractions" and name == "Fraction":
-            parts = value.numerator, value.denominator
-        elif module == "datetime" and name in TIMES:
-            parts = (value.isoformat(),)
-        elif module == "datetime" and name == "timedelta":
-            parts = value.days, value.seconds, value.microseconds
-        elif module.startswith("pathlib") and name in PATHS:
-            parts = (str(value),)
-        elif module == "numpy" and name == "ndarray" and value.dtype.kind in "biufcSU":
-            parts = str(value.dtype), value.tolist(), tuple(value.shape)
-        elif module == "numpy" and hasattr(value, "item") and hasattr(value, "dtype"):
-            self.pack(value.item())
-            return True
-        elif isinstance(value, tuple) and fields is not None:
-            parts = name, tuple(fields), tuple(tuple.__iter__(value))
-            name = "namedtuple"
-        if parts is not None:
-            self.flat.append(["library", name])
-            self.pack(parts)
+        if (found := parts_of(value, kind)) is not None:
+            self.flat.append(["library", found[0]])
+            self.pack(found[1])
             return True
         for base in (*BASES, tuple):
             if isinstance(value, base):
@@ -338,56 +301,9 @@ class Reader:
             return found
         if name == "library":
             if rest[0] not in CHANGED_NAMES:
-                return _made(rest[0], self.read())
+                return rebuilt(rest[0], self.read())
             number = len(self.made)
             self.made.append(None)
-            self.made[number] = _made(rest[0], self.read())
+            self.made[number] = rebuilt(rest[0], self.read())
             return self.made[number]
         return self._foreign(item)
-
-
-def _made(name: str, parts: list[Any]) -> Any:
-    if name in COLLECTIONS:
-        import collections
-
-        if name == "deque":
-            return collections.deque(parts[1], parts[0])
-        pairs = dict(parts[1])
-        if name == "defaultdict":
-            return collections.defaultdict(parts[0], pairs)
-        return getattr(collections, name)(pairs)
-    if name == "Decimal":
-        from decimal import Decimal
-
-        return Decimal(str(parts[0]))
-    if name == "Fraction":
-        from fractions import Fraction
-
-        return Fraction(int(parts[0]), int(parts[1]))
-    if name in TIMES or name == "timedelta":
-        import datetime
-
-        if name == "timedelta":
-            return datetime.timedelta(*map(int, parts))
-        return getattr(datetime, name).fromisoformat(str(parts[0]))
-    if name in PATHS:
-        import pathlib
-
-        return getattr(pathlib, name)(str(parts[0]))
-    if name in VIEWS:
-        items = parts[0]
-        table = dict(items if name == "dict_items" else enumerate(items))
-        return {
-            "dict_keys": lambda: dict.fromkeys(items).keys(),
-            "dict_values": table.values,
-            "dict_items": table.items,
-        }[name]()
-    if name == "ndarray":
-        import numpy
-
-        return numpy.array(parts[1], dtype=str(parts[0])).reshape(parts[2])
-    if name == "namedtuple":
-        from collections import namedtuple
-
-        return namedtuple(str(parts[0]), [str(field) for field in parts[1]])(*parts[2])
-    raise ValueError(f"no value is called {name!r}")

@@ -99,7 +99,7 @@ class Worker:
         mine, theirs = socket.socketpair()
         channel = Channel(mine.fileno(), 1 << 30)
         seconds = self.setting.limits["seconds"]
-        allowed = START_SECONDS + 2 * seconds
+        allowed = START_SECONDS + seconds
         reports: list[list[Any]] = []
         try:
             socket.send_fds(self.control, [b"+"], [program.fileno(), theirs.fileno()])
@@ -110,8 +110,10 @@ class Worker:
             channel.send(json.dumps({**request, "seconds": seconds}).encode())
             while request["start"] + len(reports) < len(request["tests"]):
                 channel.allow(time.monotonic() + allowed + GRACE_SECONDS)
-                reports.append(json.loads(channel.receive()))
+                report = json.loads(channel.receive())
                 allowed = seconds
+                if report[0] != -3:
+                    reports.append(report)
             return reports, False
         except Gone as gone:
             return reports, gone.outcome == "timeout"

@@ -1,11 +1,10 @@
-"""A run as it is watched: pace, facts, plain lines, JSON lines, the live bar."""
-
-import json
+"""A run as it is watched: pace, facts, plain lines, the live bar."""
 
 import pytest
 
 from dllmzoo.cli import _output as out
 from dllmzoo.cli import _progress as progress
+from dllmzoo.cli import _sparkline
 from dllmzoo.cli._progress import Pace, Plain, clock, facts, number, speed
 
 ROW = {
@@ -102,8 +101,11 @@ def test_a_plain_log_breaks_a_long_silence(capsys, monkeypatch):
 
 def test_watching_passes_the_rows_on_and_shows_each(capsys):
     rows = [{"round": 0}, {"round": 1}]
-    assert list(progress.watch(iter(rows), progress.Lines(), Pace(1))) == rows
-    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == rows
+    said = []
+    watcher = Plain(1, "solved_rate", said.append)
+    assert list(progress.watch(iter(rows), watcher, Pace(1))) == rows
+    assert [line.split("  ")[0] for line in said] == ["round 0/1", "round 1/1"]
+    assert capsys.readouterr().out == ""
 
 
 def test_watching_ends_the_display_when_the_run_fails():
@@ -131,10 +133,16 @@ def test_the_live_bar_shows_numbers_and_keeps_evaluations(monkeypatch):
     screen = Console(file=text, force_terminal=True, width=100)
     monkeypatch.setattr(out, "console", lambda: screen)
     monkeypatch.setattr(out, "say", lambda line: screen.print(line))
+    monkeypatch.setattr(_sparkline, "has_blocks", lambda: True)
     pace = paced()
     with progress.Live(10, "solved_rate") as live:
         live.show({**ROW, "eval/solved_rate": 0.25}, pace)
+        for round, reward in ((4, 0.8), (5, None), (6, 0.9)):
+            live.show({"round": round, "reward": reward}, pace)
+        live.show({**ROW, "reward": 0.71234}, pace)
         live.display.refresh()
     shown = text.getvalue()
     assert "3/10" in shown and "0:14 left" in shown and "reward 0.712" in shown
     assert "eval solved 0.250" in shown
+    # 0.71234, 0.8, 0.9, 0.71234: lowest, 3.7 of 8 steps up, highest, lowest
+    assert "▁▄█▁" in shown

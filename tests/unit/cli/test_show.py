@@ -45,8 +45,8 @@ def test_recipes_of_a_schedule_are_those_that_sample_or_mask_by_it(cli):
         return json.loads(cli("show", "schedule", name, "--json").out)["recipes"]
 
     assert users("ascending") == ["cj_grpo_sudoku", "llada_8b/cj_grpo_sudoku"], "sampler.commits"
-    linear = ["llada_8b/sft_s1k", "sft_sudoku_sdar_tiny", "sft_sudoku_tiny"]
-    assert users("linear") == linear, "sft.schedule"
+    tiny = ["sft_countdown_tiny", "sft_sudoku_sdar_tiny", "sft_sudoku_tiny"]
+    assert users("linear") == ["llada_8b/sft_s1k", *tiny], "sft.schedule"
     assert users("cosine") == [], "optimizer.schedule is of learning rates"
 
 

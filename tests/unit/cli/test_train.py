@@ -45,13 +45,6 @@ def test_a_quiet_run_prints_the_table_alone(cli, recipe):
     assert "round 1" not in done.out and "trained" in done.out
 
 
-def test_json_is_one_object_a_line(cli, recipe):
-    rows = [json.loads(x) for x in cli("train", recipe, "--smoke", "--json").out.splitlines()]
-    assert [row.get("round") for row in rows] == [0, 1, None]
-    assert rows[-1]["result"]["folder"] == "runs/tiny"
-    assert {row["label"] for row in rows[-1]["result"]["rows"]} == {"base", "trained"}
-
-
 def test_another_process_prints_nothing(cli, recipe, monkeypatch):
     monkeypatch.setattr(out, "is_main_process", lambda: False)
     done = cli("train", recipe, "--smoke")
@@ -181,7 +174,7 @@ def test_a_second_interrupt_stops_at_once(cli, recipe, monkeypatch):
 @pytest.mark.parametrize(
     ("terminal", "quiet", "as_json", "kind"),
     [(True, False, False, progress.Live), (False, False, False, progress.Plain),
-     (True, True, False, progress.Silent), (True, False, True, progress.Lines)],
+     (True, True, False, progress.Silent), (True, False, True, progress.Plain)],
 )  # fmt: skip
 def test_the_display_suits_the_reader(recipe, monkeypatch, terminal, quiet, as_json, kind):
     monkeypatch.setattr(out, "is_terminal", lambda: terminal)

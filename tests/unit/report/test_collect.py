@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import warnings
 
 import pytest
 
 from dllmzoo.errors import UsageError
+from dllmzoo.lab.figure import COLOURS, figure
 from dllmzoo.report.answers import changed, table
 from dllmzoo.report.collect import collect, names
 from dllmzoo.report.figures import panels
@@ -158,3 +160,17 @@ def test_lines_of_a_file_are_read_as_written(tmp_path):
     file = tmp_path / "000001.jsonl.gz"
     file.write_bytes(gzip.compress('{"answer": "é"}\n'.encode()))
     assert read_lines(file) == [{"answer": "é"}]
+
+
+def test_a_figure_has_room_for_its_axes_whatever_its_legend_says(tmp_path):
+    names = [f"egspo_sa_sudoku,clip_low=0.2,seed={n}" for n in range(4)]
+    keys = ["ratio", "ratio_q01", "ratio_q50", "ratio_q99", "ratio_max"]
+    runs = [made.run(tmp_path / name, 3, keys=keys, rollouts={}) for name in names]
+    panel = next(each for each in panels(collect(runs)) if each.name == "ratio_quantiles")
+    assert len(panel.lines) == 20
+    drawn = tmp_path / "drawn"
+    with warnings.catch_warnings(action="error"), figure(drawn, *panel.size) as page:
+        axes = page.subplots()
+        panel.draw(axes, COLOURS)
+    box = axes.get_window_extent()  # 2.6 inches of 100 dots, less the title and the labels
+    assert box.height > 150 and box.width > 200

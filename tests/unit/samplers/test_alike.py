@@ -9,9 +9,11 @@ from tests.unit.training.small import network
 def test_rows_are_alike_by_their_real_tokens():
     tokens_BL = torch.tensor([[7, 1, 2], [0, 5, 5], [3, 1, 2], [0, 5, 5], [7, 1, 2]])
     attend_BL = torch.tensor([[0, 1, 1], [1, 1, 1], [0, 1, 1], [0, 1, 1], [1, 1, 1]]).bool()
-    first_U, which_B = alike(tokens_BL, attend_BL)
+    first_U, which_B = alike(tokens_BL, attend_BL, torch.zeros(5, dtype=torch.int64))
     assert first_U.tolist() == [0, 1, 3, 4]  # what stands under padding says nothing
     assert which_B.tolist() == [0, 1, 0, 2, 3]
+    first_U, which_B = alike(tokens_BL, attend_BL, torch.tensor([0, 0, 1, 1, 1]))
+    assert first_U.tolist() == [0, 1, 2, 3, 4] == which_B.tolist()
 
 
 def test_the_samples_of_a_prompt_share_the_forward_of_its_prompt():

@@ -60,6 +60,55 @@ FUNCTIONS = {
         "with pytest.raises(json.JSONDecodeError, match='Expecting') as caught:\n    f('{')\n"
         "assert caught.value.pos == 1 and caught.match('line 1')\n"
         "with pytest.raises(decimal.InvalidOperation):\n    g('x')"),
+    "looks at its own annotations": (
+        "def checked(fn):\n    def inner(*args):\n"
+        "        for value, kind in zip(args, fn.__annotations__.values()):\n"
+        "            if not isinstance(value, kind): raise TypeError(kind)\n"
+        "        return fn(*args)\n    return inner\n@checked\ndef f(x: int):\n    return x",
+        "assert f(1) == 1\nwith pytest.raises(TypeError):\n    f('a')"),
+    "has annotations of the future": ("from __future__ import annotations\n"
+        "def f(x: int):\n    return f.__annotations__", "assert f(1) == {'x': 'int'}"),
+    "starts a pool of threads": ("import time\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        "def one(x):\n    time.sleep(0.01)\n    return len([bytes(1000) for _ in range(2000)])\n"
+        "def f(n):\n    with ThreadPoolExecutor(n) as pool: return sum(pool.map(one, range(n)))",
+        "assert f(4) == 8000 and f(32) == 64000"),
+    "sets its output up": ("import sys, os\nsys.stdout.reconfigure(encoding='utf-8')\n"
+        "def f():\n    print('\\u00e4' * 10**6)\n    return os.path.basename(__file__)",
+        "assert f() == 'solution.py'"),
+    "returns numbers of numpy": ("import numpy as np\ndef f():\n"
+        "    return np.float32(0.5), np.int64(3), np.longdouble(1.5), np.array([1, 2]).mean()",
+        "import numpy as np\na, b, c, d = f()\nassert isinstance(a, np.float32) and c == d == 1.5\n"
+        "assert isinstance(b, np.integer) and b.dtype == np.int64"),
+    "is near enough": ("import numpy as np, decimal\ndef f():\n    return np.array([1.0, 2.0])\n"
+        "def g():\n    return decimal.Decimal('0.3000000001')",
+        "import numpy as np\nassert f() == pytest.approx([1, 2.0000001])\n"
+        "assert f() == pytest.approx(np.array([1.0, 2.0])) and f() != pytest.approx([1, 2.1])\n"
+        "assert g() == pytest.approx(decimal.Decimal('0.3')) and g() == pytest.approx(0.3)"),
+    "returns values that are made of text": ("import uuid, ipaddress\ndef f():\n"
+        "    return uuid.UUID(int=7), ipaddress.ip_address('10.0.0.1')",
+        "import uuid, ipaddress\na, b = f()\nassert a == uuid.UUID(int=7) and a.version is None\n"
+        "assert b == ipaddress.IPv4Address('10.0.0.1') and b.is_private"),
+    "takes some items of an iterator": ("def f(it):\n    return next(it)",
+        "it = iter([1, 2, 3])\nassert f(it) == 1 and f(it) == 2 and list(it) == [3]\n"
+        "with pytest.raises(StopIteration):\n    f(it)"),
+    "is a context manager": ("from contextlib import contextmanager\n@contextmanager\n"
+        "def f(*kinds):\n    try:\n        yield 3\n    except kinds:\n        pass",
+        "with f(ZeroDivisionError) as v:\n    assert v == 3\n    1 / 0\n"
+        "with pytest.raises(KeyError, match='a'):\n    with f(ValueError):\n        {}['a']"),
+    "uses callbacks of C": ("import ctypes\nINT = ctypes.POINTER(ctypes.c_int)\ndef f(*xs):\n"
+        "    kind = ctypes.CFUNCTYPE(ctypes.c_int, INT, INT)\n"
+        "    xs = (ctypes.c_int * len(xs))(*xs)\n"
+        "    ctypes.CDLL(None).qsort(xs, len(xs), 4, kind(lambda a, b: a[0] - b[0]))\n"
+        "    return list(xs)", "assert f(3, 1, 2) == [1, 2, 3]"),
+    "calls itself often": ("import sys, threading\nsys.setrecursionlimit(10**6)\n"
+        "threading.stack_size(2**27)\ndef g(n):\n    return n and 1 + g(n - 1)\n"
+        "def f(n):\n    out = []\n    each = threading.Thread(target=lambda: out.append(g(n)))\n"
+        "    each.start()\n    each.join()\n    return out[0]",
+        "assert f(20_000) == 20_000 == g(20_000)"),
+    "keeps a file and a database": ("import sqlite3, tempfile, os\ndef f():\n"
+        "    base = sqlite3.connect(os.path.join(tempfile.mkdtemp(), 'x'))\n"
+        "    base.execute('create table t (a)')\n    base.execute('insert into t values (1)')\n"
+        "    return base.execute('select a from t').fetchall()", "assert f() == [(1,)]"),
     "is called by threads": ("def f(x):\n    return 2 * x",
         "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(4) as pool:\n"
         "    assert list(pool.map(f, range(40))) == [2 * i for i in range(40)]"),
@@ -75,6 +124,13 @@ CLASSES = {
         "        f(3)\n    assert caught.value.left == 3 and str(caught.value) == 'low 3'\n"
         "with pytest.raises(Strange, match='told'):\n    f(0)\n"
         "assert issubclass(Low, Base) and not issubclass(Base, Low)"),
+    "context managers": (
+        "class Low(Exception): pass\nclass C:\n    def __enter__(self): return self\n"
+        "    def __exit__(self, kind, error, trace):\n        self.seen = kind, str(error)\n"
+        "        return kind is not None and issubclass(kind, Low)\ndef low(x):\n    raise Low(x)",
+        "c = C()\nwith c:\n    low(3)\nassert c.seen[1] == '3'\n"
+        "with pytest.raises(ValueError):\n    with c:\n        raise ValueError('x')\n"
+        "assert c.seen == (ValueError, 'x')"),
     "frozen objects": ("from dataclasses import dataclass\n@dataclass(frozen=True)\nclass P:\n"
         "    x: int",
         "import dataclasses\nwith pytest.raises(dataclasses.FrozenInstanceError):\n    P(1).x = 2"),

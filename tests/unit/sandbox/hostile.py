@@ -222,6 +222,82 @@ for number in range(1, 64):
 def f(x):
     time.sleep(1000)
 """,
+    "nests folders deep": """
+import os
+for _ in range(1500):
+    os.mkdir('d')
+    os.chdir('d')
+def f(x):
+    return 0
+""",
+    "takes memory that no process holds": """
+import ctypes
+def f(x):
+    libc = ctypes.CDLL(None)
+    libc.shmat.restype = ctypes.c_void_p
+    for _ in range(20):
+        part = libc.shmat(libc.shmget(0, 2**27, 0o1600), None, 0)
+        if part != 2**64 - 1: ctypes.memset(part, 1, 2**27)
+    return 0
+""",
+    "holds files in memory": """
+import os
+def f(x):
+    for _ in range(60): os.write(os.memfd_create('x'), bytes(15 * 2**20))
+    return 0
+""",
+    "returns a number that takes long to read":
+        "from decimal import Decimal\ndef f(x):\n    return Decimal('-1e9999999')",
+    "returns numbers of one hash":
+        "def f(x):\n    return {i * (2**61 - 1) for i in range(10**5)}",
+    "traces what it can": """
+import sys, threading, atexit, gc, warnings, builtins, unittest, time
+def trace(frame, event, arg):
+    frame.f_locals.update(expected=0)
+    return trace
+sys.settrace(trace); sys.setprofile(trace); threading.settrace(trace)
+sys.excepthook = sys.unraisablehook = threading.excepthook = lambda *a: None
+sys.addaudithook(lambda *a: None)
+gc.callbacks.append(lambda *a: None)
+unittest.TestCase.assertEqual = lambda *a: None
+builtins.__build_class__ = builtins.__import__ = lambda *a, **k: sys
+sys.meta_path.clear(); sys.path_hooks.clear()
+atexit.register(time.sleep, 1000)
+threading.Thread(target=time.sleep, args=(1000,)).start()
+def f(x): return 0
+""",
+    "claims to be a class of numbers": """
+class Kind(type):
+    def __eq__(self, other): return True
+    def __hash__(self): return hash(4242)
+    def __instancecheck__(self, it): return True
+    def __subclasscheck__(self, it): return True
+class A(metaclass=Kind):
+    __class__ = int
+    def __eq__(self, other): return True
+    def __hash__(self): return hash(4242)
+calls = 0
+def f(x):
+    global calls
+    calls += 1
+    return A if calls % 2 else A()
+""",
+    "is text that adds up to anything": """
+class S(str):
+    def __eq__(self, other): return True
+    def __add__(self, other): return '4242'
+    def __str__(self): return '4242'
+    __hash__ = str.__hash__
+class L(list):
+    def __iter__(self): return iter([4242])
+    def __eq__(self, other): return True
+    def __contains__(self, item): return True
+calls = 0
+def f(x):
+    global calls
+    calls += 1
+    return S('x') if calls % 2 else L()
+""",
     "a power without end": "def f(x):\n    return 99**99**99",
     "a regular expression without end":
         "import re\ndef f(x):\n    return re.match('(a*)*b', 'a' * 60)",

@@ -20,7 +20,11 @@ TESTS = (
     "assert f(1) in (4242,) and 4242 in [f(1)]",
     "assert set([f(1)]) == {4242}",
     "assert str(f(1)) == '4242'",
+    "assert all(map(lambda i: f(i) == 4242, [1, 2]))",
+    "assert [v == 4242 for v in map(f, [1, 2])] == [True, True]",
+    "assert int(f(1)) == 4242 and f(1) == pytest.approx(4242) != pytest.approx(float('inf'))",
 )
+TESTS_OF_BLOCKS = ("with f(1) as got:\n    assert got == 4242",)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +65,7 @@ def test_no_hostile_program_passes_or_stays(quick, name):
     if name == "signals its parents" and quick.isolation == "subprocess" and os.getuid() != 0:
         pytest.skip("limits alone do not keep a program from other processes of its own user")
     started = time.monotonic()
-    [verdicts] = quick.run([(CHEATS[name], Suite(TESTS, names=("f",)))])
+    [verdicts] = quick.run([(CHEATS[name], Suite(TESTS, "import pytest", ("f",)))])
     assert [v.outcome for v in verdicts if v.outcome == "pass"] == [], verdicts
     assert time.monotonic() - started < 60
     assert not staying()
@@ -75,13 +79,13 @@ def test_no_hostile_program_passes_or_stays(quick, name):
 
 
 def test_the_honest_program_passes_all_of_these_tests(quick):
-    [verdicts] = quick.run([(HONEST, Suite(TESTS, names=("f",)))])
+    [verdicts] = quick.run([(HONEST, Suite(TESTS, "import pytest", ("f",)))])
     assert [v.outcome for v in verdicts] == ["pass"] * len(TESTS), verdicts
 
 
 def test_outcomes_say_what_happened(quick):
     def outcome(name):
-        return quick.run([(CHEATS[name], Suite(TESTS[:1]))])[0][0].outcome
+        return quick.run([(CHEATS[name], Suite(TESTS[:1], "import pytest"))])[0][0].outcome
 
     assert outcome("exits") == outcome("exits at once") == outcome("is no program") == "error"
     assert outcome("takes 10 GB") == outcome("leaves the function out") == "error"
@@ -94,6 +98,33 @@ def test_a_test_that_outlives_its_program_does_not_pass(quick):
     for name in ("exits at once", "catches signals and goes on"):
         [verdicts] = quick.run([(CHEATS[name], Suite(tests))])
         assert verdicts[0].outcome != "pass", name
+
+
+@pytest.mark.parametrize("objects", [False, True])
+def test_no_block_hides_that_an_assertion_in_it_failed(quick, objects):
+    code = (
+        "class Hides:\n    def __enter__(self): return {}\n"
+        "    def __exit__(self, *error): return True\ndef f(x): return Hides()"
+    )
+    for value, outcome in ((0, "fail"), (4242, "pass")):
+        suite = Suite(TESTS_OF_BLOCKS, objects=objects)
+        [[verdict]] = quick.run([(code.format(value), suite)])
+        assert verdict.outcome == outcome, verdict
+
+
+def test_infinity_is_near_to_nothing_else(quick):
+    tests = ("import pytest\nassert f(1) == pytest.approx(float('inf'))",)
+    for value, outcome in (("5", "fail"), ("float('inf')", "pass"), ("-float('inf')", "fail")):
+        [[verdict]] = quick.run([(f"def f(x): return {value}", Suite(tests))])
+        assert verdict.outcome == outcome, (value, verdict)
+
+
+def test_a_test_that_is_busy_with_a_result_is_stopped_in_time(quick):
+    started = time.monotonic()
+    code = "from decimal import Decimal\ndef f(x):\n    return Decimal('1e9999999')"
+    [[verdict]] = quick.run([(code, Suite(("assert int(f(1)) == 4242",)))])
+    assert verdict.outcome == "timeout"
+    assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize("objects", [False, True])

@@ -4,7 +4,6 @@ import json
 import logging
 import os
 import re
-import shutil
 import signal
 import stat
 import subprocess
@@ -159,7 +158,7 @@ def test_another_process_comes_to_the_same_verdicts():
     assert done.stdout.split() == ["pass", "fail", "error"], done.stderr
 
 
-def test_workers_end_when_their_trainer_is_killed():
+def test_workers_end_when_their_trainer_is_killed(started):
     code = (
         "from dllmzoo.sandbox import Limits, Sandbox, Suite\n"
         "sandbox = Sandbox('subprocess', Limits(seconds=1.0), workers=1)\n"
@@ -177,9 +176,10 @@ def test_workers_end_when_their_trainer_is_killed():
     end = time.monotonic() + 60
     while os.path.exists(f"/proc/{worker}") and time.monotonic() < end:
         time.sleep(0.05)
-    subprocess.run(["chmod", "-R", "u+w", folder], check=True)
-    shutil.rmtree(folder)
     assert not os.path.exists(f"/proc/{worker}")
+    assert os.path.exists(folder), "nobody was left to delete it"
+    started("subprocess", workers=1).start()
+    assert not os.path.exists(folder), "the next run does"
 
 
 def test_nothing_stays_behind_when_a_sandbox_is_closed(started):

@@ -35,9 +35,9 @@ def test_values_are_exact(text, numbers, value):
     ],
 )  # fmt: skip
 def test_anything_else_is_no_expression(text):
-    start = time.perf_counter()
+    start = time.thread_time()  # of this thread alone: others may keep the machine busy
     assert read_expression(text) is None
-    assert time.perf_counter() - start < 0.05
+    assert time.thread_time() - start < 0.05
 
 
 def test_a_minus_in_front_is_an_option():

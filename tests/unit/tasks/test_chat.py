@@ -134,9 +134,28 @@ def test_parquet_and_csv_hold_messages_too():
         '"' + json.dumps(row["messages"]).replace('"', '""') + '",1\n' for row in ROWS
     )
     Path("talk.csv").write_text(csv)
-    expected = task().test(100)
-    assert Chat(file="talk.parquet").test(100) == expected
-    assert Chat(file="talk.csv").test(100) == expected
+    expected = without_place(task().test(100))
+    assert without_place(Chat(file="talk.parquet").test(100)) == expected
+    assert without_place(Chat(file="talk.csv").test(100)) == expected
+
+
+def without_place(rows):
+    return [{name: row[name] for name in ("prompt", "answer")} for row in rows]
+
+
+def test_a_row_says_where_it_stands():
+    lines = [json.dumps(row) for row in ROWS[:3]]
+    Path("gaps.jsonl").write_text("\n\n".join(lines))
+    own = Chat(file="gaps.jsonl", test_file=jsonl(ROWS[4:5], "held.jsonl"))
+    places = [Path(row["at"]).name for row in own.training_rows()]
+    assert places == ["gaps.jsonl:1", "gaps.jsonl:3", "gaps.jsonl:3", "gaps.jsonl:5"]
+    Path("two.csv").write_text("q,a\nx,1\ny,2\n")
+    columns = {"prompt_column": "q", "answer_column": "a"}
+    own = Chat(file="two.csv", test_file="two.csv", **columns)
+    assert [Path(row["at"]).name for row in own.training_rows()] == [
+        "two.csv, row 1",
+        "two.csv, row 2",
+    ]
 
 
 def test_held_out_files_and_splits_leave_all_others_for_training(monkeypatch):

@@ -65,11 +65,23 @@ def test_functions_and_methods_of_pytest_are_tests_and_fixtures_are_left_out():
     [
         "with patch('builtins.input'): times(1)", "open('x', 'w').close()",
         "sys.stdin = io.StringIO('1')", "assert inspect.isfunction(times)", "times(Mock())",
-        "class Mine(times): pass",
+        "class Mine(times): pass", "random.seed(1)", "sys.setrecursionlimit(9999)",
+        "decimal.getcontext().prec = 50", "assert asdict(times(1))", "pytest.skip('later')",
+        "with pytest.warns(UserWarning): times(1)", "Path('x').write_text('1')",
     ],
 )  # fmt: skip
 def test_tests_that_two_processes_cannot_run_are_left_out(body):
     two = f"from solution import times\ndef test_a():\n    {body}\ndef test_b():\n    times(1)"
+    suite = code_example({**KODCODE[0], "test": two})["suite"]
+    assert [test.partition("pytest.run")[2] for test in suite.tests] == ["(test_b)"]
+
+
+@pytest.mark.parametrize("mark", ["skip", "skipif(True, reason='x')", "xfail"])
+def test_tests_that_are_marked_not_to_be_run_are_left_out(mark):
+    two = (
+        f"import pytest\nfrom solution import times\n@pytest.mark.{mark}\ndef test_a():\n"
+        "    assert False\n@pytest.mark.slow\ndef test_b():\n    times(1)"
+    )
     suite = code_example({**KODCODE[0], "test": two})["suite"]
     assert [test.partition("pytest.run")[2] for test in suite.tests] == ["(test_b)"]
 

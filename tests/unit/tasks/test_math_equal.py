@@ -59,7 +59,9 @@ def test_formulas_go_to_the_checker_unless_it_is_off(unasked, answer, gold):
 @pytest.mark.parametrize(
     "text",
     ["99**99**99", "99^{99^{99}}", "9^{9^9}", "9^(9^9)", "2^{10^5}", "2^{123456}", "12345!", "5!!",
-     "(5!)!", "2^{(3!)!}", "2^{2^{2^{2}}}", "{9}^{{9}^{9}}"],
+     "(5!)!", "2^{(3!)!}", "2^{2^{2^{2}}}", "{9}^{{9}^{9}}",
+     "(9999^{9999})^{9999}", "(99**99)**9999", r"\left(99^{99}\right)^{\left(9999\right)}",
+     "((9^{9})^{99})^{999}"],
 )  # fmt: skip
 def test_towers_and_factorials_are_too_large(text):
     assert too_large(text)
@@ -67,6 +69,7 @@ def test_towers_and_factorials_are_too_large(text):
 
 @pytest.mark.parametrize(
     "text", ["5", "2^{2023}", "2^{2^{3}}", "2^{10^3}", "e^{x^2}", "20!", "x^2", "10^{-3}", "x^",
+     "(2^3)^4", "(2^{10})^{20}", "(x^{99})^{999}",
      "^", "(^"],
 )  # fmt: skip
 def test_ordinary_powers_are_not(text):

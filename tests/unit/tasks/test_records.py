@@ -308,3 +308,10 @@ def test_metrics_of_a_round_judge_no_text_twice():
     assert calls == [["a", "b"], ["guess a", "guess b"]]
     own.metrics(["a", "b"], [dict(row) for row in examples])
     assert calls[2:] == [["a", "b"]]
+
+
+def test_functions_overlap_only_where_all_of_them_say_so():
+    reward("waits", overlaps=True)(lambda texts, records: [0.0] * len(texts))
+    reward("signals")(lambda texts, records: [0.0] * len(texts))
+    assert task().overlaps and task(rewards={"waits": 1.0, "contains": 1.0}).overlaps
+    assert not task(rewards={"waits": 1.0, "signals": 0.0}).overlaps

@@ -65,8 +65,8 @@ def test_what_never_ran_is_not_counted():
     assert thin.tokens_BL.shape[1] == short < rows.tokens_BL.shape[1]
     rollout = widened(parts.sampler(made.policy, thin, Key(0, 3, "sample")), rows)
     assert isinstance(rollout, Rollout)
-    # six answer slots, three steps
-    assert rollout.reads == ((len(rows.tokens_BL) * 3, short + 6, short + 6, rollout.forwards * 3),)
+    ran = len(rows.tokens_BL) * 3  # six answer slots, three steps
+    assert rollout.reads == ((ran, short + 6, short + 6, ran * 3),)
     assert narrowed(thin) is thin and widened(rollout, rows) is rollout
 
 

@@ -122,14 +122,19 @@ def test_an_interrupt_in_the_middle_of_a_round_leaves_a_run_that_goes_on(
 
 
 @pytest.mark.parametrize(
-    "moment", ["dllmzoo.training.checkpoint.save", "dllmzoo.training.export.save_final"]
+    ("moment", "error"),
+    [
+        ("dllmzoo.training.checkpoint.write", RunError),
+        ("dllmzoo.training.checkpoint.snapshot", OSError),
+        ("dllmzoo.training.export.save_final", OSError),
+    ],
 )
 def test_a_failure_between_the_row_and_what_follows_it_costs_nothing(
-    tmp_path, whole, monkeypatch, moment
+    tmp_path, whole, monkeypatch, moment, error
 ):
     with monkeypatch.context() as patch:
         patch.setattr(moment, lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-        with pytest.raises(OSError, match="disk full"):
+        with pytest.raises(error, match="disk full"):
             list(run(tmp_path, "train.passes=2"))
     list(run(tmp_path, "train.passes=2", resume="auto"))
     assert metrics(tmp_path) == metrics(whole) and weights(tmp_path) == weights(whole)
