@@ -43,8 +43,21 @@ def read_slots(policy: Any, per_slot: PerSlot, *inputs: Any, **options: Any) -> 
 
 
 def reads_slots(policy: Any) -> bool:
-    """Whether a policy takes `per_slot` and `columns_at`."""
-    return bool(getattr(getattr(policy, "module", policy), "reads_slots", False))
+    """Whether a policy takes `per_slot` and `columns_at`.
+
+    Its class must say so, and no hook may wait for its logits: what hands on the attributes of a
+    network and changes its logits is asked for logits. Adapters stand not between head and reader.
+    """
+    network = getattr(policy, "module", policy)
+    if hasattr(type(network), "get_base_model"):
+        network = network.get_base_model()
+    says_so = hasattr(type(network), "reads_slots") and bool(network.reads_slots)
+    return says_so and (_is_sharded(network) or not getattr(network, "_forward_hooks", None))
+
+
+def _is_sharded(network: Any) -> bool:
+    """Whether FSDP2 has put its own hooks on a network, which let every output through."""
+    return any(each.__name__ == "FSDPModule" for each in type(network).__mro__)
 
 
 def in_chunks(

@@ -15,6 +15,7 @@ from torch import nn
 
 from dllmzoo.errors import ModelError
 from dllmzoo.models._offload import blocks_in_main_memory
+from dllmzoo.reading import reads_slots
 from dllmzoo.recipe.sections import Lora
 from dllmzoo.records import Key
 
@@ -139,6 +140,11 @@ class _Reference:
     def block_size(self) -> int | None:
         """Block size of a block model."""
         return self.model.block_size
+
+    @property
+    def reads_slots(self) -> bool:
+        """Whether the model takes `per_slot` and `columns_at`."""
+        return reads_slots(self.model)
 
 
 class AdapterOff(_Reference):

@@ -19,6 +19,8 @@ from torch.distributed.fsdp import (
 )
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from dllmzoo.reading import reads_slots
+
 
 @dataclass(frozen=True)
 class Sharding:
@@ -159,6 +161,11 @@ class _InStep:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.network, name)
+
+    @property
+    def reads_slots(self) -> bool:
+        """Whether the network takes `per_slot` and `columns_at`."""
+        return reads_slots(self.network)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The network's output; processes that have finished run along with one token."""

@@ -71,7 +71,7 @@ def sample(
     sampler: protocols.Sampler, policy: protocols.Policy, prompts: Prompts, key: Key, batch: int,
     each: Callable[[Rollout], object] | None = None,
 ) -> Rollout:  # fmt: skip
-    """Roll out `batch` rows at a time; a row's answer does not depend on the batch.
+    """Roll out at most `batch` rows at a time; a row's answer does not depend on the batch.
 
     `each` is shown every batch before the next one is sampled. A sampler that `refills` is given
     all rows at once, so that finished ones make room for others.
@@ -80,12 +80,34 @@ def sample(
     with in_step(policy) as network:
         if getattr(sampler, "refills", False):
             sampler, batch = partial(sampler, width=batch), len(prompts.tokens_BL)  # type: ignore
-        for part in torch.arange(len(prompts.tokens_BL)).split(batch):
+        for part in batches(prompts.group_B, batch):
             rows = take(prompts, part)
             made.append(widened(sampler(network, narrowed(rows), key), rows))
             if each is not None:
                 each(made[-1])
     return join(made)
+
+
+def batches(group_B: Tensor, batch: int) -> list[Tensor]:
+    """Row numbers of each call: whole groups, whose rows share work, where one fits.
+
+    Example:
+        >>> [rows.tolist() for rows in batches(torch.tensor([0, 0, 1, 1, 2, 2]), 5)]
+        [[0, 1, 2, 3], [4, 5]]
+    """
+    parts: list[Tensor] = []
+    for group in _runs(group_B):
+        if parts and len(parts[-1]) + len(group) <= batch:
+            parts[-1] = torch.cat([parts[-1], group])
+        else:
+            parts += group.split(batch)
+    return parts
+
+
+def _runs(group_B: Tensor) -> tuple[Tensor, ...]:
+    """Row numbers of each run of equal groups."""
+    lengths = torch.unique_consecutive(group_B, return_counts=True)[1].tolist()
+    return torch.arange(len(group_B)).split(lengths) if lengths else (torch.arange(0),)
 
 
 def together(sampler: protocols.Sampler) -> Any:

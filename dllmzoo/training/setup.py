@@ -100,8 +100,11 @@ def make_learner(
         getattr(policy.config, "max_sequence_length", None), accelerator.device,
     )  # fmt: skip
     if spec.gradient_checkpointing:
-        enable = getattr(policy, "activation_checkpointing_enable", None)  # new in transformers 5.19
-        (enable or policy.gradient_checkpointing_enable)()
+        network: Any = policy
+        if hasattr(network, "activation_checkpointing_enable"):
+            network.activation_checkpointing_enable()
+        else:  # as it was called in transformers 5.0
+            network.gradient_checkpointing_enable()
     needed = recipe.stage == "rl" and (recipe.loss.needs_reference or recipe.loss.needs_exact_kl)
     if spec.lora is not None:
         policy = add_lora(policy, spec.lora, recipe.seed)

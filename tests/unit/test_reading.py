@@ -3,7 +3,9 @@ import torch
 
 from dllmzoo import reading
 from dllmzoo.models._load import build_model, load_tokenizer
-from dllmzoo.reading import in_chunks, read_slots
+from dllmzoo.models._lora import add_lora, reference_policy
+from dllmzoo.reading import in_chunks, read_slots, reads_slots
+from dllmzoo.recipe.sections import Lora
 
 QWEN = {
     "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
@@ -105,3 +107,35 @@ def test_a_policy_that_only_gives_logits_is_read_all_the_same(monkeypatch):
 def test_no_slot_at_all_gives_results_without_rows():
     made = in_chunks(lambda part: torch.zeros(0, 5)[part], 0, torch.zeros(0, 5), largest)
     assert [tuple(each.shape) for each in made] == [(0,), (0,)]
+
+
+def test_a_wrapper_that_hands_on_what_it_does_not_know_is_asked_for_logits():
+    class Louder:
+        """Every logit doubled."""
+
+        def __init__(self, policy):
+            self.policy = policy
+
+        def __getattr__(self, name):
+            return getattr(self.policy, name)
+
+        def __call__(self, *inputs, **options):
+            out = self.policy(*inputs, **options)
+            out.logits *= 2
+            return out
+
+    tokenizer = load_tokenizer("characters:0123456789")
+    policy = build_model("llada", FAMILIES["llada"], tokenizer, 0)
+    tokens_BL, at_BL = rows()
+    with torch.no_grad():
+        found = read_slots(Louder(policy), largest, tokens_BL, logits_at=at_BL)
+        expected = policy(tokens_BL, logits_at=at_BL).logits.amax(-1) * 2
+    torch.testing.assert_close(found[0], expected)
+
+
+def test_adapters_references_and_copies_read_slots_as_their_network_does():
+    policy = build_model("llada", FAMILIES["llada"], load_tokenizer("characters:01"), 0)
+    adapted = add_lora(policy, Lora(rank=2), 0)
+    references = [reference_policy(adapted, how) for how in ("adapter", "copy")]
+    for each in (policy, adapted, *references):
+        assert reads_slots(each)

@@ -109,14 +109,6 @@ def test_a_real_worker_refuses_an_unknown_way():
         runner.run_arm(CASE, "sideways", SETTINGS)
 
 
-@pytest.mark.parametrize("way", ["help", "list"])
-def test_the_start_of_the_command_line_is_measured_by_a_real_worker(way):
-    (case,) = chosen(["startup"])
-    found = runner.run_arm(case, way, SETTINGS)
-    assert 0.05 < found["seconds"] < 60 and found["peak_bytes"] is None
-    assert found["matmul_peak"] is None and found["tokens"] == 0
-
-
 def test_names_choose_cases_in_the_order_of_the_catalogue():
     assert [case.name for case in chosen(["score", "rollout"])] == ["rollout", "score"]
     assert [case.name for case in chosen(["growth"])][-1] == "startup"

@@ -170,6 +170,14 @@ def test_the_worker_prints_one_line_of_json(capsys):
     assert found["tokens"] == 8 * 64 and len(found["facts"]["digests"]) == 8
 
 
+@pytest.mark.parametrize("way", ["help", "list"])
+def test_the_start_of_the_command_line_has_seconds_and_nothing_else(capsys, way):
+    assert worker.main(["startup", way]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["seconds"] > 0.02 and list(found["parts"]) == ["start"]
+    assert found["peak_bytes"] is found["matmul_peak"] is None and found["tokens"] == 0
+
+
 def test_the_worker_refuses_in_words(capsys):
     assert worker.main(["rollout", "sideways"]) == 2
     assert "rollout is done ours or plain, not 'sideways'" in capsys.readouterr().err

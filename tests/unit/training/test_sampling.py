@@ -3,7 +3,7 @@
 import torch
 
 from dllmzoo.records import Key
-from dllmzoo.training.sampling import answers, draw, sample
+from dllmzoo.training.sampling import answers, batches, draw, sample
 from dllmzoo.zoo import TASKS
 from tests.unit.training.small import budget, learner, method
 
@@ -49,3 +49,15 @@ def test_a_tree_of_answers_runs_its_shared_steps_once_for_whole_groups():
     assert whole.forwards == 2 * (2 * 2 + 4 * 2) < split.forwards
     for name in ("tokens_BL", "reveal_BL", "branch_BT"):
         assert torch.equal(getattr(whole, name), getattr(split, name))
+
+
+def test_batches_hold_whole_groups_where_these_fit():
+    def rows(groups, batch):
+        return [part.tolist() for part in batches(torch.tensor(groups), batch)]
+
+    assert rows([7, 7, 3, 3, 5, 5], 4) == [[0, 1, 2, 3], [4, 5]]
+    assert rows([7, 7, 3, 3, 5, 5], 3) == [[0, 1], [2, 3], [4, 5]]
+    # a group that does not fit is split, and joins no other
+    assert rows([0, 0, 0, 1, 1, 1], 2) == [[0, 1], [2], [3, 4], [5]]
+    assert rows([0, 1, 1], 8) == [[0, 1, 2]]
+    assert [part.tolist() for part in batches(torch.zeros(0, dtype=torch.int64), 4)] == [[]]
