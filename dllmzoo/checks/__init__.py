@@ -11,6 +11,7 @@ from dllmzoo.checks._found import Found
 from dllmzoo.checks._model import check_model
 from dllmzoo.checks._parts import check_counts, check_evaluation, check_parts
 from dllmzoo.checks._protocol import check_protocols
+from dllmzoo.checks._rollout_copy import check_rollout_copy
 from dllmzoo.checks._sft import check_sft
 from dllmzoo.checks._task import check_task
 from dllmzoo.errors import Problem, RecipeError
@@ -37,6 +38,7 @@ def check(recipe: Recipe, known: Sequence[Problem] = ()) -> list[Problem]:
     network = check_model(recipe, found)
     check_blocks(recipe, found, network)
     check_cache(recipe, found)
+    check_rollout_copy(recipe, found)
     if recipe.stage == "sft":
         check_sft(recipe, found, network)
     check_task(recipe, found, network)

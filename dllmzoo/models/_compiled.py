@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch._dynamo
+
 from dllmzoo.models._sharded import blocks
+
+RECOMPILED = 64
+"""Kinds of input that a block is compiled for, before others run as they are."""
 
 
 def compile_blocks(network: Any, backend: str = "inductor") -> Any:
@@ -20,6 +25,8 @@ def compile_blocks(network: Any, backend: str = "inductor") -> Any:
     Returns:
         The network itself.
     """
+    config = torch._dynamo.config  # a rollout, a score and a replay alone are more than its 8
+    config.recompile_limit = max(config.recompile_limit, RECOMPILED)
     for block in blocks(network):
         block.compile(backend=backend)
     return network

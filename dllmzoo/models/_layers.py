@@ -46,17 +46,23 @@ class _Normalise(torch.autograd.Function):
         scale = _scale(x, ctx.eps)
         even = _full(x) * scale
         at_even = _full(grads[0] * weight)
-        mean = torch.linalg.vecdot(at_even, even).unsqueeze(-1) / x.shape[-1]
+        mean = _mean_product(at_even, even)
         at_x = ((at_even - even * mean) * scale).to(x.dtype)
         if not ctx.needs_input_grad[1]:
             return at_x, None, None
-        return at_x, (grads[0] * even.to(x.dtype)).flatten(0, -2).sum(0), None
+        return at_x, (grads[0] * even.to(x.dtype)).reshape(-1, x.shape[-1]).sum(0), None
 
 
 def _scale(x: Tensor, eps: float) -> Tensor:
     """One over the root mean square of each row, (..., 1)."""
     full = _full(x)
-    return torch.rsqrt(torch.linalg.vecdot(full, full).unsqueeze(-1) / x.shape[-1] + eps)
+    return torch.rsqrt(_mean_product(full, full) + eps)
+
+
+def _mean_product(a: Tensor, b: Tensor) -> Tensor:
+    """Mean of a * b over the last axis, (..., 1), in their own precision under autocast too."""
+    with torch.autocast(a.device.type, enabled=False):
+        return torch.linalg.vecdot(a, b).unsqueeze(-1) / a.shape[-1]
 
 
 def gated(gate: Tensor, up: Tensor) -> Tensor:

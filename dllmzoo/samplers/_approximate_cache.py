@@ -28,7 +28,7 @@ class ApproximateCache:
     """
 
     kind: Literal["prefix", "dual"]
-    refresh: Annotated[int, Field(ge=1)] | None = None
+    refresh: Annotated[int, Field(ge=1, strict=True)] | None = None
 
     @property
     def exact(self) -> bool:

@@ -59,14 +59,22 @@ class Background:
 
     def abandon(self) -> None:
         """Drop what has not begun and interrupt what runs; waits for it, but not for ever."""
-        while not self._calls.empty():
-            if (call := self._calls.get()) is not None:
-                call[0].cancel()
+        self.drop()
         self._calls.put(None)
         if self._thread.is_alive():
             thread, error = ctypes.c_ulong(self._thread.ident or 0), ctypes.py_object(Stopped)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, error)
             self._thread.join(PATIENCE)
+
+    def drop(self) -> None:
+        """Cancel what has not begun."""
+        while True:
+            try:
+                call = self._calls.get_nowait()
+            except queue.Empty:
+                return
+            if call is not None:
+                call[0].cancel()
 
     def _run(self) -> None:
         try:

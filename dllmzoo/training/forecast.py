@@ -131,6 +131,8 @@ def _memory(
     }
     if _copied_reference(recipe) and model.reference_device == "same":
         memory["reference"] = held / parts
+    if recipe.stage == "rl" and train.rollout_dtype not in (None, model.dtype):
+        memory["rollout copy"] = counts.all * _width(str(train.rollout_dtype))
     if sharded:  # two blocks at a time, and what stands outside of blocks
         outside = counts.all - counts.trained * (model.lora is not None) - counts.inside
         memory["gathered blocks"] = (2 * counts.block + outside) * width
@@ -142,7 +144,8 @@ def _memory(
         batch = min(train.rollout_batch, max(work.samples // gpus, 1))
         block = getattr(recipe.sampler, "block_length", None) or work.size or answer
         rolling = batch * min(block, answer) * vocabulary * (width + 4 + 4)
-        if getattr(recipe.sampler, "cache", False) and work.size is not None:
+        blocks = getattr(recipe.sampler, "cache", False) and work.size is not None
+        if blocks or getattr(recipe.sampler, "needs_canvas_cache", False):
             narrow = shape.linears[1].outputs + shape.linears[2].outputs
             rolling += batch * (work.prompt + answer) * shape.layers * narrow * width
         training = memory["activations"] + memory["logits in training"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -140,6 +140,9 @@ class Verdicts:
         try:
             return [part.result() for part in self._parts]
         except Exception:
+            assert self._thread is not None
+            self._thread.drop()
+            wait(part for part in self._parts if not part.cancelled())
             self._judge(self._texts, self._examples)
             raise
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,7 +30,7 @@ def widened(rollout: Rollout, prompts: Prompts) -> Rollout:
     start = prompts.tokens_BL.shape[1] + rollout.canvas - length
     if start == 0:
         return rollout
-    changes = {}
+    changes: dict[str, Any] = {}
     for field in fields(rollout):
         value = getattr(rollout, field.name)
         if isinstance(value, Tensor) and field.name.endswith("_BL"):
@@ -37,7 +38,14 @@ def widened(rollout: Rollout, prompts: Prompts) -> Rollout:
             changes[field.name] = pad(value, (start, 0), value=fill)
     before_BL = prompts.tokens_BL[:, :start].to(rollout.tokens_BL.device)
     changes["tokens_BL"] = torch.cat([before_BL, rollout.tokens_BL], 1)
-    if not rollout.reads:
-        block = getattr(rollout.sampler, "block_length", None) or rollout.canvas
-        changes["reads"] = ((rollout.forwards, length, length, rollout.forwards * block // 2),)
-    return replace(rollout, **changes)
+    return replace(with_reads(rollout), **changes)
+
+
+def with_reads(rollout: Rollout) -> Rollout:
+    """The rollout, whose `reads` say what ran even where all forwards were of whole rows."""
+    if rollout.reads:
+        return rollout
+    block = getattr(rollout.sampler, "block_length", None) or rollout.canvas
+    length = rollout.tokens_BL.shape[1]
+    whole = (rollout.forwards, length, length, rollout.forwards * block // 2)
+    return replace(rollout, reads=(whole,))

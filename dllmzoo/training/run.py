@@ -348,6 +348,7 @@ class _Run:
             self.saver.wait()
         if self.saved == self.state.round or self._collapsed:
             return
+        self.saver.wait()
         refuse_broken_weights(self.learner, self.state.round, self._last_good())
         self.state = replace(self.state, minutes=self._minutes())
         self.saver.save(self.state, now=now)
@@ -389,7 +390,7 @@ class _Run:
         """The newest checkpoint that followed no low evaluation."""
         from dllmzoo.training import checkpoint
 
-        self.saver.wait()
+        self.saver.settle()
         found = checkpoint.checkpoints(self.folder.path)
         good = [path for path in found if checkpoint.read_state(path).low_evaluations == 0]
         if not good:

@@ -13,7 +13,7 @@ from torch import Tensor
 from dllmzoo import protocols
 from dllmzoo.models._sharded import in_step
 from dllmzoo.records import Key, Prompts, Rollout, join, take
-from dllmzoo.training.lengths import narrowed, widened
+from dllmzoo.training.lengths import narrowed, widened, with_reads
 from dllmzoo.training.method import Budget, Learner, Method
 
 
@@ -85,6 +85,8 @@ def sample(
             made.append(widened(sampler(network, narrowed(rows), key), rows))
             if each is not None:
                 each(made[-1])
+    if any(one.reads for one in made):
+        made = [with_reads(one) for one in made]
     return join(made)
 
 

@@ -50,12 +50,9 @@ class Saver:
 
     def __exit__(self, kind: object, *_: object) -> None:
         """Wait; a failed write is told, but does not hide the error that ends the run."""
-        try:
+        if kind is None:
             self.wait()
-        except RunError as error:
-            if kind is None:
-                raise
-            log.error("%s", error)
+        self.settle()
         self._thread.finish()
 
     def save(self, state: State, *, now: bool) -> None:
@@ -93,6 +90,13 @@ class Saver:
         going_on, self._going_on = self._going_on, None
         if going_on is not None:
             going_on.result()
+
+    def settle(self) -> None:
+        """Until no write is going on; a failed one is told, since another error is on its way."""
+        try:
+            self.wait()
+        except RunError as error:
+            log.error("%s", error)
 
     def check(self) -> None:
         """Raise if a write has failed meanwhile; waits for nothing."""

@@ -77,11 +77,6 @@ def make_learner(
             "model.quantize: 4bit cannot be sharded: its packed weights have no shards; launch "
             "plain data parallel processes (recipes/_accelerate/ddp.yaml)"
         )
-    if spec.quantize is not None and recipe.train.rollout_dtype is not None:
-        raise UsageError(
-            "train.rollout_dtype has no meaning with model.quantize: 4bit, whose packed weights "
-            "compute in bfloat16; leave it out"
-        )
     if tokenizer is None:
         tokenizer = loading.load_tokenizer(spec.tokenizer or spec.weights or "")
     if policy is None:

@@ -162,3 +162,15 @@ def test_a_frozen_norm_gets_no_gradient():
     x = torch.randn(3, 4, requires_grad=True)
     norm(x).sum().backward()
     assert x.grad is not None and norm.weight.grad is None
+
+
+def test_the_norm_keeps_its_precision_under_autocast():
+    norm, x = RMSNorm(512, 1e-6), torch.linspace(-3, 3, 512).requires_grad_()
+    expected = norm(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = norm(x)
+    assert torch.equal(found, expected)
+    (wanted,) = torch.autograd.grad(expected.square().sum(), x)
+    with torch.autocast("cpu", torch.bfloat16):
+        (gradient,) = torch.autograd.grad(found.square().sum(), x)
+    torch.testing.assert_close(gradient, wanted)

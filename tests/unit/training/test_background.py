@@ -78,3 +78,28 @@ def test_a_thread_without_work_ends_at_once():
         for thread in (idle, asked):
             end(thread)
             assert not thread._thread.is_alive()
+
+
+def test_abandoning_does_not_wait_for_a_call_that_the_thread_has_just_taken():
+    thread, go = Background("a"), threading.Event()
+    thread.call(go.wait)
+    thread.call(lambda: None)
+    real = thread._calls
+
+    class Raced:
+        """The thread takes the last call between a look and the reach for it."""
+
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+        def empty(self):
+            known = real.empty()
+            go.set()
+            threading.Event().wait(0.2)
+            return known
+
+    thread._calls = Raced()
+    done = threading.Thread(target=thread.abandon, daemon=True)
+    done.start()
+    done.join(20)
+    assert not done.is_alive()

@@ -6,11 +6,13 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from accelerate import Accelerator
 
 from dllmzoo.errors import TaskError
 from dllmzoo.records import Rewards
 from dllmzoo.tasks._rewards import score
-from dllmzoo.training.grading import Grader
+from dllmzoo.training.background import Background
+from dllmzoo.training.grading import Grader, Verdicts
 from dllmzoo.training.loop import collect, train
 from dllmzoo.training.meter import Meter
 from tests.unit.training.small import Digits, Ranks, budget, digit_sum, flat, learner, method
@@ -268,3 +270,25 @@ def test_guesses_come_in_the_order_of_rows_then_states():
                 text = made.codec.texts(seen.guess_BKL[b, k : k + 1, -6:])[0]
                 found = verdicts.rewards.total_X[2 * b + k].item()
                 assert found == pytest.approx(digit_sum(text) / 24)
+
+
+def test_nothing_is_judged_twice_at_once_after_an_error():
+    now, most, lock = 0, 0, threading.Lock()
+
+    def judge(texts, examples):
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        threading.Event().wait(0.05)
+        with lock:
+            now -= 1
+        if "bad" in texts:
+            raise ValueError("bad")
+
+    verdicts = Verdicts(judge, Meter(Accelerator(cpu=True), 4), Background("rewards"))
+    for text in ("bad", "good", "good"):
+        verdicts.add([text], [None])
+    with pytest.raises(ValueError, match="bad"):
+        _ = verdicts.rewards
+    assert most == 1

@@ -76,3 +76,11 @@ def test_padding_inside_a_row_is_kept():
     first = prompts.attend_BL.clone()
     first[:, 0] = True
     assert narrowed(replace(prompts, attend_BL=first)).tokens_BL.shape == prompts.tokens_BL.shape
+
+
+def test_the_widest_batch_is_counted_beside_narrower_ones():
+    made, parts = learner(), method()
+    prompts = draw(parts, budget(rollout_batch=4), made, Key(0, 3, "prompts"))
+    rollout = sample(parts.sampler, made.policy, prompts, Key(0, 3, "sample"), batch=4)
+    assert len({length for _, length, _, _ in rollout.reads}) > 1
+    assert sum(rows for rows, *_ in rollout.reads) == rollout.forwards

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 import dllmzoo
-from dllmzoo.errors import RunError
+from dllmzoo.errors import HealthError, RunError
 from dllmzoo.training import checkpoint, loop, saving, update
 from dllmzoo.training.checkpoint import State, checkpoints, in_use, snapshot
 from dllmzoo.training.loop import train
@@ -240,3 +240,15 @@ def test_old_checkpoints_go_when_the_new_one_is_complete(tmp_path, monkeypatch):
         with pytest.raises(RunError, match="round-000003 is complete"):
             made.wait()
     assert saved(tmp_path) == ["03"]
+
+
+def test_a_failed_write_does_not_hide_that_the_numbers_broke(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(checkpoint, "write", fails_at(1))
+    broken = recipe(tmp_path) | {"optimizer": {"lr": 1e25, "max_grad_norm": None}}
+    overrides = ["train.save_every=1", "train.rounds=3", "train.log_rollouts=null"]
+    with pytest.raises((HealthError, RunError)) as error:
+        list(dllmzoo.train(broken, [*overrides, "train.async_save=true"]))
+    # whichever comes first, both are said; a broken update is never called a full disk
+    assert "gradient norm" in str(error.value) or "broken" in str(error.value)
+    assert error.value.exit_code == 3
+    assert "round-000001 cannot be written" in caplog.text
