@@ -14,7 +14,10 @@ SOURCE := dllmzoo tests docs
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: demo check lint types test site fix docs golden clean
+.PHONY: help demo check lint types test site fix docs golden clean
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
 demo: $(VENV)/installed
 	$(BIN)/dllmzoo train recipes/egspo_sa_sudoku.yaml output=runs/demo --overwrite

@@ -54,6 +54,8 @@ def plan_recipe(
             "utilisation": forecast.UTILISATION, "rounds": loaded.train.rounds, "notes": notes,
         })  # fmt: skip
         return
+    for note in notes:
+        out.say(f"cannot run: {note}", style="red")
     headers = ("", *("sharded (FSDP2)" if each.sharded else "copied (DDP)" for each in found))
     title = f"{loaded.title or loaded.name}: ESTIMATE for {gpus} x {kind.title}"
     out.table(headers, list(rows_of(found, loaded.train.rounds)), title=title)
@@ -66,8 +68,6 @@ def plan_recipe(
         if each.advice:
             layout = "sharded" if each.sharded else "copied"
             out.say(f"{layout} does not fit; try, in this order: {'; '.join(each.advice)}")
-    for note in notes:
-        out.say(note)
 
 
 def rows_of(found: list[Forecast], rounds: int) -> list[tuple[str, ...]]:

@@ -136,8 +136,8 @@ def show_entry(kind: str, name: str, *, as_json: bool) -> None:
     if as_json:
         out.say_json(entry.content)
         return
-    out.say(f"{kind} {entry.name}", style="bold")
-    out.say(f"file  {shown_path(entry.path)}")
+    out.say(f"# {kind} {entry.name}", style="bold")  # a comment: what follows is YAML
+    out.say(f"# {shown_path(entry.path)}")
     out.say()
     out.say(entry.path.read_text(encoding="utf-8").rstrip("\n"))
 

@@ -206,8 +206,10 @@ def between(low: float, high: float) -> str:
 
 def gain(middle: float | None, low: float | None, high: float | None) -> str:
     """A difference in points with its interval, or nothing."""
-    if middle is None or low is None or high is None:
+    if middle is None:
         return ""
+    if low is None or high is None:
+        return "no example changed" if middle == 0 else f"{100 * middle:+.1f} points"
     return f"{100 * middle:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
 
 

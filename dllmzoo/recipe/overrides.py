@@ -92,14 +92,15 @@ def apply(
     `clip_low` of `stable_drl`. Another component drops the options of the one before. Mappings
     are joined key by key in a section or a part, and replace what was there further down.
     """
-    notices: list[str] = []
+    notices: list[Dropped] = []
     ordered = sorted(overrides, key=lambda each: not each.names_part)
     for override in ordered:
         try:
             recipe = _put(recipe, override.path, override.node, (), notices)
         except RecipeError as error:
             problems += error.problems
-    return recipe, notices
+    set_again = {override.path for override in ordered}
+    return recipe, [said for each in notices if (said := each.said(set_again))]
 
 
 def _keep(key: str, node: Node, found: list[Override], problems: list[Problem]) -> None:
@@ -121,7 +122,7 @@ def _renamed(node: Node, source: str) -> Node:
     return Node(value, source)
 
 
-def _put(tree: Node, path: Path, node: Node, above: Path, notices: list[str]) -> Node:
+def _put(tree: Node, path: Path, node: Node, above: Path, notices: list[Dropped]) -> Node:
     """The tree with `node` at `path`; `above` is where the tree stands."""
     key, here = path[0], (*above, path[0])
     old = tree.children.get(key)
@@ -140,7 +141,7 @@ def _put(tree: Node, path: Path, node: Node, above: Path, notices: list[str]) ->
     return replace(tree, value={**tree.children, key: new})
 
 
-def _part(old: Node | None, node: Node, here: Path, notices: list[str]) -> Node:
+def _part(old: Node | None, node: Node, here: Path, notices: list[Dropped]) -> Node:
     """A part after an override of the part itself: its name, or some options."""
     if node.value is None or old is None or old.value is None:
         return node
@@ -155,7 +156,7 @@ def _part(old: Node | None, node: Node, here: Path, notices: list[str]) -> Node:
     return _joined(inner, replace(node, value=rest), here, notices)
 
 
-def _joined(old: Node, node: Node, here: Path, notices: list[str]) -> Node:
+def _joined(old: Node, node: Node, here: Path, notices: list[Dropped]) -> Node:
     for key, child in node.children.items():
         old = _put(old, (key,), child, here, notices)
     return old
@@ -176,19 +177,35 @@ def _opened(old: Node | None, here: Path, node: Node) -> Node:
     raise RecipeError([Problem(node.where, ".".join(here), message)])
 
 
-def _named(old: Node, name: Node, here: Path, notices: list[str]) -> Node:
+def _named(old: Node, name: Node, here: Path, notices: list[Dropped]) -> Node:
     """The part `old` under another name: without its options, if it is another component."""
     before = old.children.get("name")
     if before is None or not _differs(here, before.value, name.value):
         return replace(old, value={"name": name, **_without_name(old)})
     dropped = list(_without_name(old))
-    if dropped:
-        count = "1 option was" if len(dropped) == 1 else f"{len(dropped)} options were"
-        notices.append(
-            f"{'.'.join(here)}: name changed from {before.value} to {name.value}: "
-            f"its {count} dropped: {', '.join(dropped)}"
-        )
+    notices.append(Dropped(here, before.value, name.value, tuple(dropped)))
     return replace(old, value={"name": name})
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Options that went with the component they belonged to."""
+
+    here: Path
+    before: object
+    after: object
+    options: tuple[str, ...]
+
+    def said(self, set_again: set[Path]) -> str:
+        """What the user should know; nothing about what another change sets anyway."""
+        gone = [name for name in self.options if (*self.here, name) not in set_again]
+        if not gone:
+            return ""
+        count = "1 option was" if len(gone) == 1 else f"{len(gone)} options were"
+        return (
+            f"{'.'.join(self.here)}: name changed from {self.before} to {self.after}: "
+            f"its {count} dropped: {', '.join(gone)}"
+        )
 
 
 def _without_name(node: Node) -> dict[str, Node]:

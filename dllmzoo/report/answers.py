@@ -45,7 +45,9 @@ def table(outcomes: dict[str, dict[str, list[int]]]) -> list[dict[str, Any]]:
             if when != "start" and base:
                 gain, gain_low, gain_high = paired([b > 0 for b in base], [h > 0 for h in hits])
                 pairs = list(zip(base, hits, strict=False))
-                row |= {"gain": gain, "gain_low": gain_low, "gain_high": gain_high}
+                known = gain_low < gain_high  # no example changed: no interval
+                row |= {"gain": gain, "gain_low": gain_low if known else None}
+                row |= {"gain_high": gain_high if known else None}
                 row |= {"improved": pairs.count((0, 1)), "worse": pairs.count((1, 0))}
             rows.append(row)
     return rows

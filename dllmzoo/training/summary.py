@@ -22,7 +22,7 @@ class Row:
         rate: the primary metric.
         low, high: its 95 % interval.
         gain: difference to the base on the same examples, or None for the base itself.
-        gain_low, gain_high: the 95 % interval of the difference.
+        gain_low, gain_high: the 95 % interval of the difference; None where no example changed.
         examples: how many were answered: fewer than asked for where there are no more.
     """
 
@@ -75,6 +75,8 @@ def _row(label: str, steps: str, hits: list[int], base: list[int] | None) -> Row
     if base is None:
         return row
     gain, gain_low, gain_high = paired([bool(b) for b in base], [bool(h) for h in hits])
+    if gain_low == gain_high:  # no example changed, which says nothing of how far others would
+        return replace(row, gain=gain)
     return replace(row, gain=gain, gain_low=gain_low, gain_high=gain_high)
 
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import yaml
 
 from dllmzoo.cli import show
 
@@ -90,7 +91,8 @@ def test_json_holds_what_the_page_shows(cli):
 
 def test_a_recipe_is_shown_as_it_is_written(cli):
     out = cli("show", "recipe", "egspo_sa_sudoku").out
-    assert out.startswith("recipe egspo_sa_sudoku\nfile  ")
+    assert out.startswith("# recipe egspo_sa_sudoku\n# ")
+    assert yaml.safe_load(out)["method"] == "egspo-sa"  # redirected into a file it is a recipe
     assert "likelihood:\n  name: denoising_steps" in out
 
 

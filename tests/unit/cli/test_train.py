@@ -186,3 +186,4 @@ def test_numbers_of_the_table_are_percent_and_points():
     assert command.between(0.33, 0.4141) == "33.0 to 41.4"
     assert command.gain(0.25, 0.2, 0.3) == "+25.0 points (+20.0 to +30.0)"
     assert command.gain(None, None, None) == ""
+    assert command.gain(0.0, None, None) == "no example changed"

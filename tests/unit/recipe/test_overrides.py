@@ -47,6 +47,11 @@ def test_another_component_drops_the_options_of_the_one_before_and_says_so():
     assert notices == [
         "selector: name changed from chooser to uniform: its 1 option was dropped: steps"
     ]
+    # what the command sets itself is not lost
+    plain, notices = changed(recipe(), "selector=uniform", "selector.steps=2")
+    assert plain["selector"] == {"name": "uniform", "steps": 2} and notices == []
+    _, notices = changed(recipe(), "loss.clip_low=0.3", "loss=share")
+    assert notices == ["loss: name changed from clip to share: its 1 option was dropped: clip_high"]
     assert changed(recipe(), "loss={name: share, clip_high: 3}")[0]["loss"] == {
         "name": "share",
         "clip_high": 3,

@@ -39,6 +39,13 @@ def test_the_table_compares_on_the_same_examples(folder):
     assert {row.examples for row in rows} == {4}, "as many as there were"
 
 
+def test_where_no_example_changed_there_is_no_interval(folder):
+    known = {"start": {"4": [1, 0, 0, 0]}, "end": {"4": [1, 0, 0, 0]}}
+    (folder.path / "evaluations.json").write_text(json.dumps(known))
+    _, trained = summary(folder.path)
+    assert (trained.gain, trained.gain_low, trained.gain_high) == (0.0, None, None)
+
+
 def test_the_state_before_the_careless_stage_is_evaluated_once(folder, monkeypatch):
     calls = []
 
