@@ -209,7 +209,8 @@ def gain(middle: float | None, low: float | None, high: float | None) -> str:
     if middle is None:
         return ""
     if low is None or high is None:
-        return "no example changed" if middle == 0 else f"{100 * middle:+.1f} points"
+        why = "no example changed" if middle == 0 else "every example changed alike"
+        return f"{100 * middle:+.1f} points ({why})"
     return f"{100 * middle:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
 
 
