@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from dllmzoo.models._layers import gated
+from dllmzoo.models._linear import Linear
 from dllmzoo.models._pretrained import ZooModel
 
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
@@ -19,9 +20,9 @@ class GatedMlp(nn.Module):
 
     def __init__(self, width: int, inner: int) -> None:
         super().__init__()
-        self.gate_proj = nn.Linear(width, inner, bias=False)
-        self.up_proj = nn.Linear(width, inner, bias=False)
-        self.down_proj = nn.Linear(inner, width, bias=False)
+        self.gate_proj = Linear(width, inner, bias=False)
+        self.up_proj = Linear(width, inner, bias=False)
+        self.down_proj = Linear(inner, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """down(silu(gate x) * up x)."""

@@ -21,6 +21,7 @@ from dllmzoo.models._layers import (
     rotary_angles,
     rotate,
 )
+from dllmzoo.models._linear import Linear
 from dllmzoo.models._pretrained import (
     SlotOutput,
     attend_of,
@@ -43,10 +44,10 @@ class DreamAttention(nn.Module):
         width, head = config.hidden_size, config.head_dim
         narrow = config.num_key_value_heads * head
         self.head_width, self.grouped = head, narrow != width
-        self.q_proj = nn.Linear(width, width)
-        self.k_proj = nn.Linear(width, narrow)
-        self.v_proj = nn.Linear(width, narrow)
-        self.o_proj = nn.Linear(width, width, bias=False)
+        self.q_proj = Linear(width, width)
+        self.k_proj = Linear(width, narrow)
+        self.v_proj = Linear(width, narrow)
+        self.o_proj = Linear(width, width, bias=False)
 
     def forward(
         self,
@@ -152,7 +153,7 @@ class DreamModel(QwenModel):
         super().__init__(config)
         with self.without_global_randomness():
             self.model = DreamTransformer(config)
-            self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+            self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
             self.post_init()
 
     def new_canvas_cache(self, rows: int) -> CanvasCache:

@@ -19,6 +19,7 @@ from dllmzoo.models._layers import (
     rotary_angles,
     rotate,
 )
+from dllmzoo.models._linear import Linear, linear
 from dllmzoo.models._llada_config import LLaDAConfig
 from dllmzoo.models._pretrained import (
     SlotOutput,
@@ -50,14 +51,14 @@ class LLaDABlock(GradientCheckpointingLayer):
         self.full_precision = config.rope_full_precision
         self.grouped = config.num_kv_heads != config.n_heads
         self.attn_norm = RMSNorm(width, config.rms_norm_eps)
-        self.q_proj = nn.Linear(width, width, bias=False)
-        self.k_proj = nn.Linear(width, config.num_kv_heads * head, bias=False)
-        self.v_proj = nn.Linear(width, config.num_kv_heads * head, bias=False)
-        self.attn_out = nn.Linear(width, width, bias=False)
+        self.q_proj = Linear(width, width, bias=False)
+        self.k_proj = Linear(width, config.num_kv_heads * head, bias=False)
+        self.v_proj = Linear(width, config.num_kv_heads * head, bias=False)
+        self.attn_out = Linear(width, width, bias=False)
         self.ff_norm = RMSNorm(width, config.rms_norm_eps)
-        self.ff_proj = nn.Linear(width, mlp, bias=False)
-        self.up_proj = nn.Linear(width, mlp, bias=False)
-        self.ff_out = nn.Linear(mlp, width, bias=False)
+        self.ff_proj = Linear(width, mlp, bias=False)
+        self.up_proj = Linear(width, mlp, bias=False)
+        self.ff_out = Linear(mlp, width, bias=False)
         for back in (self.attn_out, self.ff_out):
             setattr(back, DEPTH, depth)
 
@@ -115,7 +116,7 @@ class LLaDATransformer(nn.Module):
             "ln_f": RMSNorm(config.d_model, config.rms_norm_eps),
         }
         if not config.weight_tying:
-            layers["ff_out"] = nn.Linear(config.d_model, config.num_embeddings, bias=False)
+            layers["ff_out"] = Linear(config.d_model, config.num_embeddings, bias=False)
         self.transformer = nn.ModuleDict(layers)
 
 
@@ -258,7 +259,7 @@ class LLaDAModelLM(ZooModel):
     def head(self, x: Tensor) -> Tensor:
         """Logits of normed hidden states."""
         if self.config.weight_tying:
-            return F.linear(x, self.get_input_embeddings().weight)
+            return linear(x, self.get_input_embeddings().weight)
         return self.model.transformer["ff_out"](x)  # type: ignore[operator]
 
     def _check_length(self, input_ids: Tensor, attend_BL: Tensor | None) -> None:

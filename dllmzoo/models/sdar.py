@@ -11,6 +11,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from dllmzoo.errors import ModelError
 from dllmzoo.models._block_cache import BlockCache
 from dllmzoo.models._layers import RMSNorm, Slots, positions, rotary_angles, rotate
+from dllmzoo.models._linear import Linear
 from dllmzoo.models._pretrained import SlotOutput, attend_of
 from dllmzoo.models._qwen import GatedMlp, QwenModel
 from dllmzoo.models._sdar_config import SdarConfig
@@ -36,10 +37,10 @@ class SdarAttention(nn.Module):
         heads, narrow = config.num_attention_heads, config.num_key_value_heads
         self.layer, self.head_width = layer, head
         self.grouped = heads != narrow
-        self.q_proj = nn.Linear(width, heads * head, bias=False)
-        self.k_proj = nn.Linear(width, narrow * head, bias=False)
-        self.v_proj = nn.Linear(width, narrow * head, bias=False)
-        self.o_proj = nn.Linear(heads * head, width, bias=False)
+        self.q_proj = Linear(width, heads * head, bias=False)
+        self.k_proj = Linear(width, narrow * head, bias=False)
+        self.v_proj = Linear(width, narrow * head, bias=False)
+        self.o_proj = Linear(heads * head, width, bias=False)
         self.q_norm = RMSNorm(head, config.rms_norm_eps)
         self.k_norm = RMSNorm(head, config.rms_norm_eps)
 
@@ -146,7 +147,7 @@ class SDARForCausalLM(QwenModel):
         self._check_implementation()
         with self.without_global_randomness():
             self.model = SdarModel(config)
-            self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+            self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
             self.post_init()
 
     @property
