@@ -1,8 +1,8 @@
 """Linear layers whose float32 products on a CPU are oneDNN's.
 
-The BLAS that torch ships uses narrow vectors on processors that are not Intel's. oneDNN, which torch
-ships too and uses for bfloat16, uses what there is: on an AMD Zen 5 it is about twice as fast.
-Results differ by rounding.
+The BLAS that torch ships uses narrow vectors on processors that are not Intel's. oneDNN, which
+torch ships too and uses for bfloat16, uses what there is: on an AMD Zen 5 it is about twice as
+fast. Results differ by rounding.
 """
 
 from __future__ import annotations
