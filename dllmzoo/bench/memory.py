@@ -6,9 +6,9 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from torch.nn import functional as F
 
 from dllmzoo.bench.place import Place
+from dllmzoo.models._linear import linear
 
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 """What Linux says of this process, and where a 5 sets its peak back to what it holds now."""
@@ -57,7 +57,8 @@ def status(name: str) -> int:
 def matmul_peak(place: Place, repeats: int = 7) -> float:
     """FLOP/s of the fastest of the products of the network's blocks, on a batch of whole rows.
 
-    The median of some calls for each of the shapes (D, D), (D, MLP) and (MLP, D).
+    The median of some calls for each of the shapes (D, D), (D, MLP) and (MLP, D), by the product
+    that the networks use.
     """
     size = place.size
     tokens = size.rows * size.length
@@ -71,7 +72,7 @@ def matmul_peak(place: Place, repeats: int = 7) -> float:
 
         def run(x: torch.Tensor = x, weight: torch.Tensor = weight, calls: int = calls) -> None:
             for _ in range(calls):
-                F.linear(x, weight)
+                linear(x, weight)
 
         run()
         seconds = median(place.seconds(run) for _ in range(repeats))
