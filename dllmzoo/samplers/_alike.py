@@ -18,9 +18,13 @@ def alike(tokens_BL: Tensor, attend_BL: Tensor, group_B: Tensor) -> tuple[Tensor
     """
     group_B1 = group_B.to(tokens_BL.device).unsqueeze(1)
     real_BL = torch.cat([group_B1, tokens_BL.masked_fill(~attend_BL, -1)], 1)
-    which_B = real_BL.unique(dim=0, return_inverse=True)[1]
-    row_B = which_B.new_ones(len(which_B)).cumsum(0) - 1
-    first_U = row_B.new_full((int(which_B.max()) + 1 if len(which_B) else 0,), len(row_B))
-    first_U = first_U.scatter_reduce(0, which_B, row_B, "amin")
-    first_U, order_U = first_U.sort()
-    return first_U, order_U.argsort()[which_B]
+    first_U, which_B = first_alike(real_BL).unique(return_inverse=True)
+    return first_U, which_B
+
+
+def first_alike(value_BD: Tensor) -> Tensor:
+    """For each row the number of the first row that equals it, int64 (B,)."""
+    index_B = value_BD.unique(dim=0, return_inverse=True)[1]
+    row_B = torch.arange(len(index_B), device=index_B.device)
+    first = row_B.new_full((len(index_B),), len(index_B))
+    return first.scatter_reduce(0, index_B, row_B, "amin")[index_B]

@@ -11,6 +11,7 @@ from torch import Tensor
 from dllmzoo.errors import UsageError
 from dllmzoo.protocols import Policy
 from dllmzoo.records import Key, Prompts, Rollout
+from dllmzoo.samplers._alike import first_alike
 from dllmzoo.samplers._noise import KeyedNoise, Noise, Slots
 from dllmzoo.samplers._semi_autoregressive import Walk
 from dllmzoo.samplers.low_confidence import LowConfidence
@@ -117,7 +118,7 @@ class Tree(LowConfidence):
         canvas = walk.canvas
         for level, span in enumerate(self._spans):
             pair_B2 = torch.stack([prompts.group_B, self._branch(prompts.sample_B, level)], 1)
-            source_B = _first_alike(pair_B2.to(canvas.hidden_BN.device))
+            source_B = first_alike(pair_B2.to(canvas.hidden_BN.device))
             rows = source_B.unique()
             if self.threshold is not None or self.stop_at_end:
                 rows = rows[canvas.running_B[rows]]
@@ -135,11 +136,3 @@ class Tree(LowConfidence):
         leaves = math.prod(self.branch[level + 1 :])
         within_B = sample_B % self.group_size
         return sample_B - within_B % leaves
-
-
-def _first_alike(pair_B2: Tensor) -> Tensor:
-    """For each row the first row that equals it."""
-    index_B = pair_B2.unique(dim=0, return_inverse=True)[1]
-    row_B = torch.arange(len(index_B), device=index_B.device)
-    first = row_B.new_full((len(index_B),), len(index_B))
-    return first.scatter_reduce(0, index_B, row_B, "amin")[index_B]

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from dllmzoo.records import Prompts, Rollout
+from dllmzoo.training.reads import whole_rows
 
 
 def narrowed(prompts: Prompts) -> Prompts:
@@ -45,7 +46,4 @@ def with_reads(rollout: Rollout) -> Rollout:
     """The rollout, whose `reads` say what ran even where all forwards were of whole rows."""
     if rollout.reads:
         return rollout
-    block = getattr(rollout.sampler, "block_length", None) or rollout.canvas
-    length = rollout.tokens_BL.shape[1]
-    whole = (rollout.forwards, length, length, rollout.forwards * block // 2)
-    return replace(rollout, reads=(whole,))
+    return replace(rollout, reads=whole_rows(rollout, rollout.sampler))

@@ -34,19 +34,20 @@ class Read(NamedTuple):
 
 def of_rollout(rollout: Rollout, sampler: Any) -> Iterator[Read]:
     """The forwards that made a rollout; equal shapes together."""
-    if not rollout.reads:
-        block = getattr(sampler, "block_length", None) or rollout.canvas
-        yield Read(
-            rollout.forwards, rollout.tokens_BL.shape[1], rollout.forwards * block // 2
-        )  # fmt: skip
-        return
     total: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
-    for rows, queries, keys, logits in rollout.reads:
+    for rows, queries, keys, logits in rollout.reads or whole_rows(rollout, sampler):
         shape = total[queries, keys]
         shape[0] += rows
         shape[1] += logits
     for (queries, keys), (rows, logits) in total.items():
         yield Read(rows, queries, logits, keys=None if keys == queries else keys)
+
+
+def whole_rows(rollout: Rollout, sampler: Any) -> tuple[tuple[int, int, int, int], ...]:
+    """`Rollout.reads` of forwards that were all of whole rows, half a block's logits in each."""
+    block = getattr(sampler, "block_length", None) or rollout.canvas
+    length = rollout.tokens_BL.shape[1]
+    return ((rollout.forwards, length, length, rollout.forwards * block // 2),)
 
 
 def of_views(views: Views, rollout: Rollout | None, micro_batch: int | None) -> Iterator[Read]:

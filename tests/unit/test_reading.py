@@ -6,16 +6,7 @@ from dllmzoo.models._load import build_model, load_tokenizer
 from dllmzoo.models._lora import add_lora, reference_policy
 from dllmzoo.reading import in_chunks, read_slots, reads_slots
 from dllmzoo.recipe.sections import Lora
-
-QWEN = {
-    "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
-    "intermediate_size": 16,
-}  # fmt: skip
-FAMILIES = {
-    "llada": {"d_model": 8, "n_layers": 2, "n_heads": 2, "mlp_hidden_size": 16},
-    "dream": QWEN,
-    "sdar": {**QWEN, "head_dim": 4, "block_size": 2},
-}
+from tests.unit.models.families import FAMILIES
 
 
 @pytest.fixture(params=FAMILIES)

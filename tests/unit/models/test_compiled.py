@@ -10,16 +10,7 @@ from dllmzoo.models._compiled import compile_blocks
 from dllmzoo.models._load import build_model, load_tokenizer
 from dllmzoo.recipe import load
 from tests.runs import recipe
-
-QWEN = {
-    "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
-    "intermediate_size": 16,
-}  # fmt: skip
-FAMILIES = {
-    "llada": {"d_model": 8, "n_layers": 2, "n_heads": 2, "mlp_hidden_size": 16},
-    "dream": QWEN,
-    "sdar": {**QWEN, "head_dim": 4, "block_size": 2},
-}
+from tests.unit.models.families import FAMILIES
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # dynamo's

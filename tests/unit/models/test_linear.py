@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from dllmzoo.models import _linear
 from dllmzoo.models._linear import Linear, linear
 from dllmzoo.models._load import build_model, load_tokenizer
+from tests.unit.models.families import FAMILIES
 
 pytestmark = pytest.mark.skipif(
     not _linear.AVAILABLE, reason="torch was built without oneDNN, or this is no x86 processor"
@@ -80,15 +81,9 @@ def test_other_precisions_are_left_to_torch(dtype, monkeypatch):
         assert linear(x.float(), weight.float()).dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize("family", ["llada", "dream", "sdar"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_network_says_the_same_by_either_product(family, monkeypatch):
-    qwen = {
-        "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "num_key_value_heads": 1, "intermediate_size": 16,
-    }  # fmt: skip
-    llada = {"d_model": 8, "n_layers": 2, "n_heads": 2, "mlp_hidden_size": 16}
-    config = {"llada": llada, "dream": qwen, "sdar": {**qwen, "head_dim": 4, "block_size": 2}}
-    policy = build_model(family, config[family], load_tokenizer("characters:0123"), 0)
+    policy = build_model(family, FAMILIES[family], load_tokenizer("characters:0123"), 0)
     tokens_BL, found = torch.tensor([[1, 2, 3, 0, 1, 2]]), []
     for worth in (0, 2**60):
         monkeypatch.setattr(_linear, "WORTH", worth)
